@@ -1,0 +1,1 @@
+"""Noria: an agent runtime."""

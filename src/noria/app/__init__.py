@@ -1,0 +1,1 @@
+"""Configuration, and the only place where the parts are put together."""

@@ -1,0 +1,1 @@
+"""What may run: the mode table and the gates."""

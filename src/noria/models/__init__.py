@@ -1,0 +1,1 @@
+"""Model APIs: one file a dialect, no vendor SDK."""

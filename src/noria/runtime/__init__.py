@@ -1,0 +1,1 @@
+"""Runs the machine: the asyncio driver, the scheduler, recovery, the simulator, the bus."""

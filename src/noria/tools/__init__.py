@@ -1,0 +1,1 @@
+"""The built-in tools, their schemas, and how their results are bounded."""
