@@ -187,6 +187,4 @@ class StopChecked(Value, frozen=True, tag="stop_checked"):
 
 
 Answer: TypeAlias = Replied | Failed | Elapsed | Decided | Launched | Returned | Compacted | StopChecked
-Event: TypeAlias = (
-    Opened | Reopened | Submitted | Interrupted | Continued | CompactAsked | Reconfigured | Answer
-)
+Event: TypeAlias = Opened | Reopened | Submitted | Interrupted | Continued | CompactAsked | Reconfigured | Answer

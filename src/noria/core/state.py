@@ -6,19 +6,21 @@ of them is called; every rule of the loop is in machine.py. Integers only: token
 
 from __future__ import annotations
 
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, TypeVar
 
 from msgspec.structs import replace
 
 from noria.core.content import Call, Image, Opaque, Part, Reasoning, Reply, Result, Text, Usage, Value
-from noria.core.effects import Cause, Decide, Owed, Wait
-from noria.core.transcript import Entry, Note, Origin, Prompt, Step, Summary, Transcript
+from noria.core.effects import Cause, Decide, Owed, RunTool, Wait, Waits, Why
+from noria.core.errors import IllegalEvent
+from noria.core.transcript import Entry, Note, NoteKind, Origin, Prompt, Step, Summary, Transcript
 
 Limit: TypeAlias = Literal["", "max_steps", "max_tokens", "max_cost", "max_time"]
 Outcome: TypeAlias = Literal[
     "", "completed", "interrupted", "max_steps", "max_tokens", "max_cost", "max_time", "failed", "upgraded"
 ]
 
+_E = TypeVar("_E", bound=Owed)
 IMAGE_TOKENS = 1_600  # what an image counts until a provider reports better (an image is an image, not its bytes)
 ENTRY_TOKENS = 4  # role and borders of a message
 ELIDED_TOKENS = 20  # the line that stands for an elided result
@@ -112,7 +114,8 @@ class Due(Value, frozen=True, tag="due"):
 
 
 class Turn(Value, frozen=True, tag="turn"):
-    """The counters of the running turn. `first` is the index of its first entry; `place` the model's in the chain."""
+    """The counters of the running turn. `first` is the index of its first entry; `place` the model's in the chain;
+    `told`: the note that asks for a concluding reply is in the transcript; `seen`: the last step the loop guard saw."""
 
     number: int
     first: int
@@ -125,6 +128,7 @@ class Turn(Value, frozen=True, tag="turn"):
     empties: int = 0
     cuts: int = 0
     overflowed: bool = False
+    told: bool = False
     blocks: int = 0
     seen: Step | None = None
     repeats: int = 0
@@ -136,7 +140,6 @@ class Ended(Value, frozen=True, tag="ended"):
     turn: int
     outcome: Outcome
     reason: str = ""
-    detail: str = ""
     steps: int = 0
     usage: Usage = Usage()
 
@@ -195,6 +198,14 @@ def owed_of(s: State, effect: int) -> Owed | None:
     return next((e for e in s.owed if e.id == effect), None)
 
 
+def expect(s: State, effect: int, kind: type[_E]) -> _E:
+    """The owed effect of that id. Raises IllegalEvent where it is of another kind."""
+    owed = owed_of(s, effect)
+    if not isinstance(owed, kind):
+        raise IllegalEvent(f"effect {effect} is no {kind.__name__}")
+    return owed
+
+
 def kept_waits(s: State) -> tuple[Owed, ...]:
     """The clocks of the turn: they go on while a step ends."""
     return tuple(e for e in s.owed if isinstance(e, Wait) and e.why != "retry")
@@ -203,6 +214,18 @@ def kept_waits(s: State) -> tuple[Owed, ...]:
 def swap_owed(s: State, new: Owed) -> State:
     """The state in which the owed effect of the same id has become `new` (a mark, a handle)."""
     return replace(s, owed=tuple(new if e.id == new.id else e for e in s.owed))
+
+
+def wait(s: State, ms: int, why: Why) -> State:
+    """The state that also owes a Wait."""
+    return owe(s, Wait(s.serial + 1, ms, why))
+
+
+def marked(s: State, effect: Decide, waits: Waits) -> State:
+    """The state in which the decision waits for a person or the client. Raises IllegalEvent for the other of them."""
+    if effect.waits not in ("", waits):
+        raise IllegalEvent(f"the call waits for the {effect.waits} already")
+    return swap_owed(s, replace(effect, waits=waits))
 
 
 def waits_for_person(s: State) -> bool:
@@ -258,6 +281,29 @@ def weight(entry: Entry) -> int:
             return ENTRY_TOKENS + max(len(text), len(opaque)) // 4
 
 
+def running(s: State) -> Turn:
+    """The turn. Raises IllegalEvent where none is running."""
+    if s.turn is None:
+        raise IllegalEvent("no turn is running")
+    return s.turn
+
+
+def turned(s: State, **changes: object) -> State:
+    """The state whose turn has these fields changed."""
+    return replace(s, turn=replace(running(s), **changes))
+
+
+def idle_again(s: State) -> Idle:
+    """The rest that the last turn left."""
+    return Idle(s.ended.outcome, s.ended.reason) if s.ended else Idle()
+
+
+def note(s: State, kind: NoteKind, n: int = 0, word: str = "") -> State:
+    """The state with a note of noria's own as its last entry."""
+    said = Note(kind, n, word)
+    return append(s, said, Origin(s.count, note=said))
+
+
 def append(s: State, entry: Entry, origin: Origin) -> State:
     """The state with one more entry, its size added to the context by the learned ratio."""
     more = weight(entry)
@@ -307,6 +353,37 @@ def backoff(policy: Policy, attempt: int, retry_after: int) -> int:
 # -- the open step -----------------------------------------------------------------------------------------------
 
 
+def executing(s: State) -> Executing:
+    """The open step. Raises IllegalEvent where none is open."""
+    if not isinstance(s.phase, Executing):
+        raise IllegalEvent("no step is open")
+    return s.phase
+
+
+def put(s: State, effect: int, becomes: int, result: Result | None = None, row: int = 0) -> State:
+    """The state whose slot waits for effect `becomes` instead of `effect`, or has its result, under its call's id."""
+    slots: list[Slot] = []
+    phase, s = executing(s), answered(s, effect)
+    for slot in phase.slots:
+        if slot.effect == effect:
+            slot = Slot(slot.call, becomes, replace(result, call=slot.call.id) if result else None, row)
+        slots.append(slot)
+    return replace(s, phase=replace(phase, slots=tuple(slots)))
+
+
+def unanswered(s: State, slot: Slot, *, steered: bool) -> Result:
+    """What the history says of a call that nobody will answer any more: what is known of it, no more."""
+    match owed_of(s, slot.effect):
+        case RunTool(launched=True, spill=spill):
+            return Result(slot.call.id, "interrupted", code="outcome_unknown", spill=spill)
+        case Decide(waits="client"):
+            return Result(slot.call.id, "interrupted", code="outcome_unknown")
+        case Decide(waits="person") if steered:
+            return Result(slot.call.id, "denied", code="unanswered")
+        case _:
+            return Result(slot.call.id, "interrupted", code="not_started")
+
+
 def mint(reply: Reply, effect: int) -> Reply:
     """The reply with an id of noria's own on each call: unique in the session, as the effect's id is."""
     blocks = list(reply.blocks)
@@ -326,8 +403,7 @@ def text_only(partial: Reply) -> Reply | None:
 
 def same_step(a: Step, b: Step) -> bool:
     """Whether two steps did the same to the same end: names, arguments, status and content; ids do not count."""
-    left, right = _essence(a), _essence(b)
-    return left == right
+    return _essence(a) == _essence(b)
 
 
 def _essence(step: Step) -> tuple[object, ...]:

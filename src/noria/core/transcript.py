@@ -86,7 +86,7 @@ class Transcript(Value, frozen=True, tag="transcript"):
 
     def append(self, entry: Entry, origin: Origin) -> Transcript:
         """This transcript and one more entry. Raises IllegalTranscript for a summary or note out of place."""
-        if isinstance(entry, Summary) and self.length or isinstance(entry, Note | Step) and not self.length:
+        if (isinstance(entry, Summary) and self.length) or (isinstance(entry, Note | Step) and not self.length):
             raise IllegalTranscript(f"a {type(entry).__name__.lower()} cannot stand at place {self.length}")
         if self.blocks and len(self.blocks[-1]) < BLOCK:
             blocks = (*self.blocks[:-1], (*self.blocks[-1], entry))
@@ -109,10 +109,10 @@ class Transcript(Value, frozen=True, tag="transcript"):
         for block in self.blocks:
             yield from block
 
-    def tail(self, start: int) -> Iterator[Entry]:
-        """The entries from `start` on."""
-        for index in range(start, self.length):
-            yield self[index]
+    def pairs(self) -> Iterator[tuple[Entry, Origin]]:
+        """The entries with their origins."""
+        for entries, origins in zip(self.blocks, self.origins, strict=True):
+            yield from zip(entries, origins, strict=True)
 
     @property
     def last(self) -> Entry | None:
@@ -138,7 +138,7 @@ class Transcript(Value, frozen=True, tag="transcript"):
         entries: list[Entry] = []
         origins: list[Origin] = []
         for entry, origin in pairs:
-            if isinstance(entry, Summary) and entries or isinstance(entry, Note | Step) and not entries:
+            if (isinstance(entry, Summary) and entries) or (isinstance(entry, Note | Step) and not entries):
                 raise IllegalTranscript(f"a {type(entry).__name__.lower()} cannot stand at place {len(entries)}")
             entries.append(entry)
             origins.append(origin)
@@ -163,9 +163,7 @@ def withhold(entry: Entry) -> Entry:
         case Prompt(content=content) if _shown(content):
             return msgspec.structs.replace(entry, content=_withhold(content))
         case Step(results=results) if any(_shown(r.content) for r in results):
-            return Step(
-                entry.reply, tuple(msgspec.structs.replace(r, content=_withhold(r.content)) for r in results)
-            )
+            return Step(entry.reply, tuple(msgspec.structs.replace(r, content=_withhold(r.content)) for r in results))
         case _:
             return entry
 
@@ -176,3 +174,43 @@ def _shown(content: tuple[Part, ...]) -> bool:
 
 def _withhold(content: tuple[Part, ...]) -> tuple[Part, ...]:
     return tuple(msgspec.structs.replace(p, withheld=True) if isinstance(p, Image) else p for p in content)
+
+
+def withheld(old: Transcript) -> Transcript | None:
+    """The transcript whose images since the last good reply are withheld; None where there is none left to withhold."""
+    pairs, changed = list(old.pairs()), False
+    for index in range(len(pairs) - 1, -1, -1):
+        entry, origin = pairs[index]
+        fewer = withhold(entry)
+        if fewer is not entry:
+            pairs[index], changed = (fewer, msgspec.structs.replace(origin, withheld=True)), True
+        if isinstance(entry, Step):
+            break
+    return Transcript.of(iter(pairs)) if changed else None
+
+
+def shrunk(
+    old: Transcript, summary: tuple[Summary, Origin] | None, keep: int, first: int, elided: frozenset[int]
+) -> Transcript:
+    """The summary in place of what stands before `keep` (the old summary too), but every prompt from `first` on stays;
+    then the tail, with the steps at the indices in `elided` elided. Without a summary `keep` is 0."""
+
+    def entries() -> Iterator[tuple[Entry, Origin]]:
+        if summary:
+            yield summary
+        for index, (entry, origin) in enumerate(old.pairs()):
+            if index in elided:
+                yield elide(entry), msgspec.structs.replace(origin, elided=True)
+            elif index >= keep or (index >= first and isinstance(entry, Prompt)):
+                yield entry, origin
+
+    return Transcript.of(entries())
+
+
+def last_request(transcript: Transcript) -> int:
+    """The index of a person's last prompt, which a turn without a prompt goes on with; the length where none is."""
+    for index in range(len(transcript) - 1, -1, -1):
+        entry = transcript[index]
+        if isinstance(entry, Prompt) and entry.source == "person":
+            return index
+    return len(transcript)
