@@ -1,0 +1,319 @@
+"""The seeded simulator: the machine in a simulated world, with crashes, late answers and nonsense, and no real I/O.
+
+Owns: when what happens, the journal in memory, what the world still has to answer. Must not know: what ought to come
+of it; `checks` are called after every event and say so by raising.
+
+    report = Simulation(7, plan_named("crashes"), checks=[my_check]).run(events=300)
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from random import Random
+from typing import Literal, NamedTuple, TypeAlias
+
+from msgspec.structs import replace
+
+from noria.core import machine
+from noria.core.content import Call, Reply, Result, Text
+from noria.core.effects import Cancel, Compact, Decide, Effect, Owed, RunTool
+from noria.core.errors import NoriaError
+from noria.core.events import (
+    Allow,
+    Answer,
+    Ask,
+    Compacted,
+    Continued,
+    Decided,
+    Elapsed,
+    Event,
+    External,
+    Failed,
+    Launched,
+    Reconfigured,
+    Refuse,
+    Reopened,
+    Replied,
+    Returned,
+    StopChecked,
+)  # fmt: skip
+from noria.core.ports import Row
+from noria.core.state import Idle, State
+from noria.runtime.plans import BASE, CLEAR, PLANS, Plan, plan_named
+from noria.runtime.world import Run, World
+
+__all__ = ["BASE", "CLEAR", "PLANS", "Check", "Moment", "Plan", "Report", "Run", "Simulation", "World", "plan_named"]
+
+Came: TypeAlias = Literal["done", "late", "refused", "crash"]
+STALE = 40  # how many answers that nobody waits for any more are kept, to be delivered late
+SETTLE = 400  # more events than any turn needs to come to rest in fair weather
+
+
+class Moment(NamedTuple):
+    """One event of a simulation: `came` says what became of it, `expected` what the simulator knew it must come to.
+
+    At a crash `event` is None, and `after` is the state that the journal folded to.
+    """
+
+    before: State
+    event: Event | None
+    after: State
+    effects: tuple[Effect, ...]
+    came: Came
+    expected: Came | Literal[""] = ""
+
+
+class Report(NamedTuple):
+    """What a run was like: events folded, crashes, late and refused events, outcomes of its turns, and whether it came
+    to rest when the weather cleared, within how many events."""
+
+    seed: int
+    plan: str
+    events: int
+    crashes: int
+    late: int
+    refused: int
+    outcomes: dict[str, int]
+    rested: bool
+    settled_in: int
+
+
+class Simulation:
+    """One session of the machine in a simulated world.
+
+    `world` answers the effects (default: a World of the plan); `checks` are called after every event with the
+    simulation and the moment; `restore` is what a crash rebuilds the state with (default: folding the journal). The
+    same seed, plan and world give the same run. `owed` is what the world has to answer, by its own account.
+    """
+
+    def __init__(
+        self,
+        seed: int,
+        plan: Plan = BASE,
+        *,
+        world: World | None = None,
+        checks: Sequence[Check] = (),
+        restore: Callable[[Simulation], State] | None = None,
+    ) -> None:
+        self.seed = seed
+        self.plan = plan
+        self.random = Random(f"{seed} {plan.name}")
+        self.world = world or World(Random(f"{seed} {plan.name} world"), plan)
+        self.checks = checks
+        self.restore = restore or _refold
+        self.state = State()
+        self.journal: list[Row] = []
+        self.owed: dict[int, Owed] = {}
+        self.stale: list[Answer] = []
+        self.tally: Counter[Came] = Counter()
+        self.outcomes: Counter[str] = Counter()
+        self.apply(self.world.open(), "done")
+
+    def run(self, events: int = 300) -> Report:
+        """Let things happen until the journal has grown by that many events; then clear weather, to rest."""
+        enough, patience = len(self.journal) + events, events * 20
+        while len(self.journal) < enough and patience:
+            self.tick()
+            patience -= 1
+        settled = self.settle()
+        rested = isinstance(self.state.phase, Idle)
+        tally = self.tally
+        return Report(
+            self.seed, self.plan.name, tally["done"], tally["crash"], tally["late"], tally["refused"],
+            dict(self.outcomes), rested, settled,
+        )  # fmt: skip
+
+    def tick(self) -> None:
+        """One thing happens, or, where nobody does anything, nothing."""
+        world, plan = self.world, self.plan
+        if world.chance(plan.crash):
+            return self.crash()
+        if self.stale and world.chance(plan.late):
+            self.apply(self.stale[self.random.randrange(len(self.stale))])
+            return None
+        if world.chance(plan.nonsense):
+            if (event := self.nonsense()) is not None:
+                self.apply(event, "refused")
+            return None
+        event = world.person(self.state)
+        if event is not None:
+            self.apply(event, "done")
+        elif self.owed:
+            self.answer(self.random.choice(tuple(self.owed.values())))
+        return None
+
+    def answer(self, effect: Owed) -> Came | None:
+        """The world answers one effect, if it does so now."""
+        event = self.world.answer(effect, self.state)
+        return None if event is None else self.apply(event, "done")
+
+    def apply(self, event: Event, expected: Came | Literal[""] = "") -> Came:
+        """Step, append, perform: what became of the event. The world learns the effects, the checks see it all."""
+        before = self.state
+        try:
+            after, effects = machine.step(before, event)
+        except NoriaError:
+            after, effects, came = before, (), "refused"
+        else:
+            came = "late" if after is before else "done"
+        if came == "done":
+            self.state = after
+            self.journal.append(Row(len(self.journal) + 1, event, " ".join(map(_named, effects))))
+            self._perform(event, effects)
+            if after.ended is not None and after.ended is not before.ended:
+                self.outcomes[after.ended.outcome] += 1
+        self._check(Moment(before, event, after, effects, came, expected))
+        return came
+
+    def crash(self) -> None:
+        """Everything but the journal and the world is gone. The session is rebuilt, and what was under way recovered:
+        a tool that was launched is run again where that does no harm, else its outcome is unknown."""
+        before, self.stale = self.state, []
+        self.state = self.restore(self)
+        self.owed = {e.id: e for e in self.state.owed}
+        self._check(Moment(before, None, self.state, (), "crash"))
+        for effect in tuple(self.owed.values()):
+            if isinstance(effect, RunTool) and effect.launched:
+                if self.world.run(effect).repeatable:
+                    self.world.start(effect)
+                else:
+                    unknown = Result(effect.call.id, "interrupted", code="outcome_unknown", spill=effect.spill)
+                    self.apply(Returned(effect.id, unknown), "done")
+
+    def settle(self) -> int:
+        """Clear weather: everybody answers, nobody asks. The number of events until rest (at most SETTLE)."""
+        self.world.plan = CLEAR
+        for count in range(SETTLE):
+            if isinstance(self.state.phase, Idle):
+                return count
+            for effect in tuple(self.owed.values()):
+                if self.answer(effect) is not None:
+                    break
+        return SETTLE
+
+    def _check(self, moment: Moment) -> None:
+        self.tally[moment.came] += 1
+        for check in self.checks:
+            check(self, moment)
+
+    def _perform(self, event: Event, effects: tuple[Effect, ...]) -> None:
+        """The world's own account of what it has to answer: the answered goes, the cancelled goes, the new comes."""
+        match event:
+            case Launched(effect=id):
+                run = self.owed[id]
+                if isinstance(run, RunTool):
+                    handle = event.handle
+                    self.owed[id] = replace(
+                        run, launched=True, group=handle.group, start=handle.start, spill=handle.spill
+                    )
+                    self.world.start(run)
+            case Decided(effect=id, verdict=Ask() | External() as verdict):
+                asked = self.owed[id]
+                if isinstance(asked, Decide):
+                    self.owed[id] = replace(asked, waits="person" if isinstance(verdict, Ask) else "client")
+            case Replied() | Failed() | Elapsed() | Decided() | Returned() | Compacted() | StopChecked():
+                del self.owed[event.effect]
+                self._keep(event)
+            case _:
+                pass
+        for effect in effects:
+            if isinstance(effect, Cancel):
+                for id in effect.ids:
+                    if (late := self.world.answer(self.owed.pop(id), self.state)) is not None:
+                        self._keep(late)
+            else:
+                self.owed[effect.id] = effect
+
+    def _keep(self, answer: Answer) -> None:
+        self.stale.append(answer)
+        if len(self.stale) > STALE:
+            del self.stale[self.random.randrange(STALE)]
+
+    # -- nonsense ------------------------------------------------------------------------------------------------
+
+    def nonsense(self) -> Event | None:
+        """An event that does not fit, whatever the state: the machine must refuse it and stay as it was."""
+        rest, beyond = isinstance(self.state.phase, Idle), self.state.serial + self.random.randint(1, 9)
+        rules = self.state.rules if not rest else self.state.rules + 1
+        events: list[Event] = [
+            self.world.open(),
+            Reopened(rules),
+            Reconfigured(self.state.limits, ()),
+            *_answers(beyond),
+        ]
+        if not rest or not (len(self.state.transcript) or self.state.steering):
+            events.append(Continued())
+        fitting = [misfit for effect in self.owed.values() for misfit in misfits(effect, self.state)]
+        return self.random.choice(fitting if fitting and self.world.chance(600) else events)
+
+
+Check: TypeAlias = Callable[[Simulation, Moment], None]
+
+
+def _refold(simulation: Simulation) -> State:
+    return fold(simulation.journal)
+
+
+def fold(rows: Iterable[Row], state: State | None = None) -> State:
+    """The state that the rows lead to, from nothing or from `state`."""
+    state = State() if state is None else state
+    for row in rows:
+        state, _ = machine.step(state, row.event)
+    return state
+
+
+def misfits(effect: Owed, state: State) -> list[Event]:
+    """Answers that do not fit this owed effect."""
+    kinds: dict[str, tuple[type[Event], ...]] = {
+        "call_model": (Replied,),
+        "wait": (Elapsed,),
+        "decide": (Decided, Returned),
+        "run_tool": (Launched, Returned),
+        "compact": (Compacted,),
+        "check_stop": (StopChecked,),
+    }
+    fits = kinds[_tag(effect)]
+    wrong: list[Event] = [a for a in _answers(effect.id) if not isinstance(a, (*fits, Failed))]
+    match effect:
+        case Decide(waits=waits, call=call):
+            if waits != "client":
+                wrong.append(Returned(effect.id, Result("", "ok")))
+            if waits == "person":
+                wrong.append(Decided(effect.id, External()))
+            if call.broken:
+                wrong.append(Decided(effect.id, Allow("{}")))
+            wrong.append(Decided(effect.id, Allow("[not an object]")))
+        case RunTool(launched=True):
+            wrong.append(Launched(effect.id))
+        case RunTool():
+            wrong.append(Returned(effect.id, Result("", "ok")))
+        case Compact():
+            wrong.append(Compacted(effect.id, "s", len(state.transcript) + 1))
+            wrong.append(Compacted(effect.id, None, 0, (len(state.transcript),)))
+        case _:
+            pass
+    return wrong
+
+
+def _answers(effect: int) -> list[Answer]:
+    """One answer of every kind to that effect."""
+    return [
+        Replied(effect, Reply((Text("text"), Call("", "run")))),
+        Failed(effect, "server"),
+        Elapsed(effect),
+        Decided(effect, Refuse(Result("", "denied"))),
+        Launched(effect),
+        Returned(effect, Result("", "ok")),
+        Compacted(effect, "summary"),
+        StopChecked(effect),
+    ]
+
+
+def _tag(effect: Effect) -> str:
+    return str(effect.__struct_config__.tag)
+
+
+def _named(effect: Effect) -> str:
+    ids = effect.ids if isinstance(effect, Cancel) else (effect.id,)
+    return f"{','.join(map(str, ids))}:{_tag(effect)}"
