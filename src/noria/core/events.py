@@ -165,9 +165,9 @@ class Returned(Value, frozen=True, tag="returned"):
 
 
 class Compacted(Value, frozen=True, tag="compacted"):
-    """The older part may go (answers Compact): `summary` replaces what stands before index `keep_from`; the steps at
-    the indices in `elide` stay with their results elided. No summary: elision alone. `size` is the new context, in
-    tokens. Indices count in the transcript as it was when Compact was asked for."""
+    """The older part may go (answers Compact): `summary` replaces what stands before index `keep_from`; the entries at
+    the indices in `elide` stay, elided (a step's results, or a prompt that is not the running turn's). No summary:
+    elision alone. `size` is the new context, in tokens. Indices count as when Compact was asked for."""
 
     effect: int
     summary: str | None

@@ -39,9 +39,15 @@ def step(state: State, event: ev.Event) -> tuple[State, tuple[fx.Effect, ...]]:
         raise IllegalEvent(f"{type(event).__name__} before Opened")
     after = _apply(replace(state, count=state.count + 1), event)
     had, has = {e.id for e in state.owed}, {e.id for e in after.owed}
-    gone = tuple(e.id for e in state.owed if e.id not in has and e.id != effect)
+    done = 0 if isinstance(event, ev.Decided) and isinstance(event.verdict, ev.Ask | ev.External) else effect
+    gone = tuple(e.id for e in state.owed if e.id not in has and e.id != done)
     fresh = tuple(e for e in after.owed if e.id not in had)
     return after, ((fx.Cancel(gone), *fresh) if gone else fresh)
+
+
+def upgraded(state: State, count: int) -> State:
+    """The state at rest, its open step closed, where the rows after it (up to `count`) follow other rules [31]."""
+    return replace(_rest(state, "upgraded"), phase=Idle("upgraded"), count=count)
 
 
 def _apply(s: State, event: ev.Event) -> State:
@@ -96,8 +102,9 @@ def _advance(s: State) -> State:
     s = _check_limits(s)
     if s.due or s.context > max(st.line(s), s.floor):
         return _compact(s, s.due or Due("line"))
-    calls = "forbidden" if s.turn.limit else "free"
-    return st.owe(replace(s, phase=Sampling()), fx.CallModel(s.serial + 1, s.turn.place, s.turn.attempt, calls))
+    turn = st.running(s)
+    calls = "forbidden" if turn.limit else "free"
+    return st.owe(replace(s, phase=Sampling()), fx.CallModel(s.serial + 1, turn.place, turn.attempt, calls))
 
 
 def _at_rest(s: State) -> State:
@@ -234,9 +241,12 @@ def _interrupted(s: State, event: ev.Interrupted) -> State:
 
 
 def _continued(s: State) -> State:
+    """A turn without a prompt; the model is told to go on where it was cut [6, 15]."""
     if not isinstance(s.phase, Idle) or not (len(s.transcript) or s.steering):
         raise IllegalEvent("there is nothing to go on with")
-    return _advance(_open_turn(s))
+    last, s = s.transcript.last, _open_turn(s)
+    cut = isinstance(last, tr.Step) and not last.results and last.reply.end == "cut"
+    return _advance(st.note(s, "go_on") if cut and s.transcript.last is last else s)
 
 
 def _compact_asked(s: State, event: ev.CompactAsked) -> State:
@@ -245,9 +255,6 @@ def _compact_asked(s: State, event: ev.CompactAsked) -> State:
         return s
     s = replace(s, due=Due("asked", steer=event.steer))
     return _advance(s) if isinstance(s.phase, Idle) else s
-
-
-# -- from the model ----------------------------------------------------------------------------------------------
 
 
 def _replied(s: State, event: ev.Replied) -> State:
@@ -381,10 +388,9 @@ def _decided(s: State, event: ev.Decided) -> State:
 
 
 def _launched(s: State, event: ev.Launched) -> State:
-    """Folded before the tool starts; what has to be ended after a crash is known from here on [24]."""
+    """Folded before the tool starts; what has to be ended after a crash is known from here on [24]. What may be
+    repeated is launched again after one."""
     run = st.expect(s, event.effect, fx.RunTool)
-    if run.launched:
-        raise IllegalEvent("the tool was launched already")
     handle = event.handle
     return st.swap_owed(s, replace(run, launched=True, group=handle.group, start=handle.start, spill=handle.spill))
 
@@ -430,21 +436,20 @@ def _close(s: State, *, steered: bool = False) -> State:
     return st.append(s, tr.Step(phase.reply, results), origin)
 
 
-# -- compaction and the stop hook --------------------------------------------------------------------------------
-
-
 def _compacted(s: State, event: ev.Compacted) -> State:
     """Smaller by a tenth, or it counts as failed; then none by the line until it has grown by a tenth [13, 14]."""
     st.expect(s, event.effect, fx.Compact)
-    old = s.transcript
+    old, first = s.transcript, s.turn.first if s.turn else len(s.transcript)
     keep = event.keep_from if event.summary is not None else 0
-    if not 0 <= keep <= max(0, old.last_step()) or not all(keep <= k < len(old) for k in event.elide):
+    last = old.last_step()
+    if not 0 <= keep <= (first if last < 0 else last) or not all(keep <= k < len(old) for k in event.elide):
         raise IllegalEvent("a compaction keeps the last step and names entries that exist")
+    if any(k >= first and isinstance(old[k], tr.Prompt) for k in event.elide):
+        raise IllegalEvent("a compaction keeps the running turn's prompts whole")
     s = st.spend(st.answered(s, event.effect), event.usage)
     blank = event.summary is not None and not event.summary.strip()
     if blank or event.size * 1_000 >= s.context * s.policy.progress:
         return _give_up(s)
-    first = s.turn.first if s.turn else len(old)
     summary = (tr.Summary(event.summary, event.opaque), tr.Origin(s.count)) if event.summary else None
     s = replace(s, transcript=tr.shrunk(old, summary, keep, first, frozenset(event.elide)), due=None)
     if s.turn and summary:

@@ -1,0 +1,110 @@
+"""Runs tool calls: their place in the claim table, launching, returning, and reaping what was cancelled.
+
+Owns: the executions under way. Must not know: why a call may run, or what happens to its result. Preparing a call does
+nothing yet, so it may overlap the write of its row; it starts only when Launched is on disk and still owed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from noria.core import effects as fx
+from noria.core import events as ev
+from noria.core.ports import Execution, Toolbox
+from noria.core.state import Executing, State
+from noria.runtime.schedule import ClaimTable, Ticket
+
+
+class Hands:
+    """The tool calls of one session. `answer` feeds an event and tells, once it is on disk, whether it was owed."""
+
+    def __init__(
+        self, toolbox: Toolbox, claims: ClaimTable, answer: Callable[[ev.Event], asyncio.Future[bool]]
+    ) -> None:
+        self._toolbox, self._claims, self._answer = toolbox, claims, answer
+        self._tickets: dict[str, Ticket] = {}
+        self._tasks: dict[int, asyncio.Task[None]] = {}
+        self._calls: dict[int, fx.RunTool] = {}
+        self._reaping: set[asyncio.Task[None]] = set()
+
+    def follow(self, state: State) -> None:
+        """Keep the tickets in step with the open step: one for each call that is not answered, in call order."""
+        phase = state.phase
+        open_calls = [s.call for s in phase.slots if s.result is None] if isinstance(phase, Executing) else []
+        if not open_calls and not self._tickets:
+            return
+        left = {c.id for c in open_calls}
+        running = {r.call.id for r in self._calls.values()}
+        for call_id in [i for i in self._tickets if i not in left and i not in running]:
+            self._claims.leave(self._tickets.pop(call_id))
+        owner = (self, phase.row) if isinstance(phase, Executing) else None
+        for call in open_calls:
+            if call.id not in self._tickets:
+                self._tickets[call.id] = self._claims.enter(owner, self._toolbox.claims(call))
+
+    def take(self, run: fx.RunTool) -> None:
+        """Run a call as soon as its claims are free. Its answers are fed; nothing is returned."""
+        ticket = self._tickets.get(run.call.id)
+        if ticket is None:
+            ticket = self._tickets[run.call.id] = self._claims.enter(run.call.id, self._toolbox.claims(run.call))
+        self._calls[run.id] = run
+        self._tasks[run.id] = asyncio.get_running_loop().create_task(self._tool(run, ticket))
+
+    def once(self, effect: int) -> bool:
+        """Whether this call must not run twice, so that its launch has to be safe on disk before it."""
+        run = self._calls.get(effect)
+        return run is not None and not self._toolbox.repeatable(run.call)
+
+    def cancel(self, effect: int) -> None:
+        """End a call and all that it started. Its claims are kept until nothing of it is left."""
+        task = self._tasks.get(effect)
+        if task is not None:
+            task.cancel()
+
+    def cancel_all(self) -> None:
+        """End every call."""
+        for effect in list(self._tasks):
+            self.cancel(effect)
+
+    async def reaped(self) -> None:
+        """Return when nothing that was cancelled is left."""
+        while left := [*self._tasks.values(), *self._reaping]:
+            await asyncio.gather(*left, return_exceptions=True)
+
+    async def _tool(self, run: fx.RunTool, ticket: Ticket) -> None:
+        execution: Execution | None = None
+        finished = False
+        try:
+            await self._claims.start(ticket, self._toolbox.claims(run.call))
+            execution = await self._toolbox.prepare(run.id, run.call)
+            if await self._answer(ev.Launched(run.id, execution.handle)):
+                result = await execution.run()
+                finished = True
+                self._answer(ev.Returned(run.id, result))
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if task is not None and task.cancelling():
+                raise
+            self._answer(ev.Failed(run.id, "internal", detail="the tool cancelled itself"))
+        except Exception as error:  # noqa: BLE001 - whatever a toolbox raises is its bug, and the call's failure [23]
+            self._answer(ev.Failed(run.id, "internal", detail=f"{type(error).__name__}: {error}"))
+        finally:
+            self._over(run, ticket, None if finished else execution)
+
+    def _over(self, run: fx.RunTool, ticket: Ticket, unfinished: Execution | None) -> None:
+        self._tasks.pop(run.id, None)
+        self._calls.pop(run.id, None)
+        if self._tickets.get(run.call.id) is ticket:
+            del self._tickets[run.call.id]
+        if unfinished is None:
+            self._claims.leave(ticket)
+            return
+        reaper = asyncio.get_running_loop().create_task(unfinished.stop())
+        self._reaping.add(reaper)
+
+        def reaped(task: asyncio.Task[None]) -> None:
+            self._reaping.discard(task)
+            self._claims.leave(ticket)
+
+        reaper.add_done_callback(reaped)
