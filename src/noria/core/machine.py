@@ -30,6 +30,8 @@ def step(state: State, event: ev.Event) -> tuple[State, tuple[fx.Effect, ...]]:
     """The state after `event`, and the effects it gives out. A late answer changes nothing: the same state comes back.
     Raises IllegalEvent where the event does not fit, UnknownRules for rules that this version does not have."""
     effect = getattr(event, "effect", 0)
+    if isinstance(event, ev.Opened | ev.Reopened) and event.rules != RULES:
+        raise UnknownRules(f"rules {event.rules} are not among those of this version (it has {RULES})")
     if effect:
         if st.owed_of(state, effect) is None:
             if effect > state.serial:
@@ -84,9 +86,6 @@ def _apply(s: State, event: ev.Event) -> State:
             return _stop_checked(s, event)
         case _:
             assert_never(event)
-
-
-# -- the way back to the model -----------------------------------------------------------------------------------
 
 
 def _advance(s: State) -> State:
@@ -185,7 +184,6 @@ def _halt(s: State, reason: str) -> State:
 def _opened(s: State, event: ev.Opened) -> State:
     if s.rules:
         raise IllegalEvent("the session is open already")
-    _known(event.rules)
     if not event.models:
         raise IllegalEvent("a session needs a model")
     return replace(
@@ -198,7 +196,6 @@ def _reopened(s: State, event: ev.Reopened) -> State:
     """Other rules, and what was built anew with them; at rest only [31]."""
     if not isinstance(s.phase, Idle):
         raise IllegalEvent("rules change at rest only")
-    _known(event.rules)
     overhead = s.overhead if event.overhead is None else event.overhead
     return replace(
         s, rules=event.rules, overhead=overhead, context=max(0, s.context + overhead - s.overhead),
@@ -353,9 +350,6 @@ def _time_up(s: State) -> State:
     return _advance(replace(s, owed=st.kept_waits(s)))
 
 
-# -- the open step -----------------------------------------------------------------------------------------------
-
-
 def _open_step(s: State, reply: Reply) -> State:
     """Every whole call is to be decided; one that was cut is answered, never decided on [15, 18]."""
     slots: list[st.Slot] = []
@@ -485,8 +479,3 @@ def _stop_checked(s: State, event: ev.StopChecked) -> State:
     if blocks > s.policy.hook_blocks:
         return _complete(s, "hook_blocks")
     return _advance(st.turned(st.append(s, event.block, tr.Origin(s.count)), blocks=blocks))
-
-
-def _known(rules: int) -> None:
-    if rules != RULES:
-        raise UnknownRules(f"rules {rules} are not among those of this version (it has {RULES})")

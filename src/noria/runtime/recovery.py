@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
+import msgspec
+
 from noria.core import effects as fx
 from noria.core import events as ev
 from noria.core.content import Call, Result, Value
@@ -24,7 +26,7 @@ class Recovered(Value, frozen=True, tag="recovered"):
     began (0: the first), so that from there on the state is proved equal. `notices`: lines for a person."""
 
     state: State
-    since: dict[int, int] = {}
+    since: dict[int, int] = msgspec.field(default_factory=dict[int, int])
     split: int = 0
     folded_from: int = 0
     notices: tuple[str, ...] = ()
@@ -34,7 +36,7 @@ def recover(journal: Journal) -> Recovered:
     """Fold the journal, from its newest readable snapshot on. A row that no longer follows the rules is no error: the
     fold stops before it, closes the open step, and rests as `upgraded` [31]. Raises JournalDamaged."""
     state, start, notices = _from_snapshot(journal)
-    since: dict[int, int] = {}
+    since = {e.id: _given(journal, e.id, start) for e in state.owed if isinstance(e, fx.Wait)}
     last = state.count
     split = 0
     for row in journal.rows(start):
@@ -89,6 +91,13 @@ def _from_snapshot(journal: Journal) -> tuple[State, int, tuple[str, ...]]:
         return decode_state(body, lambda row: journal.row(row).event), seq, ()
     except JournalDamaged as error:
         return State(), 0, (f"the snapshot at row {seq} cannot be read and was left aside: {error}",)
+
+
+def _given(journal: Journal, wait: int, seq: int) -> int:
+    """When a Wait that a snapshot owes was given out: the row is at most a turn back."""
+    while f"{wait}:wait" not in (row := journal.row(seq)).effects.split():
+        seq -= 1
+    return row.at
 
 
 def _follow(state: State, row: Row) -> State | None:
