@@ -1,0 +1,1 @@
+"""Checks of the loop that share no code with it."""
