@@ -7,14 +7,34 @@ from collections import Counter
 from noria.core.content import Usage
 from noria.core.effects import Cancel
 from noria.core.events import (
-    Compacted, Continued, Decided, Event, Failed, Interrupted, Refuse, Replied, Returned, StopChecked, Submitted,
+    Compacted,
+    Continued,
+    Event,
+    Failed,
+    Interrupted,
+    Replied,
+    StopChecked,
+    Submitted,
 )  # fmt: skip
 from noria.core.state import Executing, Idle, Sampling, State
 from noria.core.transcript import Entry, Note, Prompt, Step, Summary
 from noria.runtime.simulate import Moment, Simulation
 
 from .reading import (
-    answers, at_rest, bare, broken, flags, flat, half, is_final, key, plain, shown, withheld,
+    answers,
+    at_rest,
+    bare,
+    broken,
+    flags,
+    flat,
+    half,
+    is_final,
+    key,
+    plain,
+    rebuilt,
+    shown,
+    useless,
+    withheld,
 )  # fmt: skip
 
 
@@ -171,17 +191,10 @@ class Conservation:
     def _compacted(self, m: Moment, event: Compacted) -> list[Entry]:
         """Rule 14: the new summary, every prompt of the running turn, the tail; nothing where it made no progress."""
         old, first = self.entries, self.first
-        policy = m.before.policy
-        useless = event.summary is not None and not event.summary.strip()
-        if useless or event.size * 1_000 >= m.before.context * policy.progress:
+        if useless(m.before, event):
             return old
         keep = 0 if event.summary is None else event.keep_from
-        kept: list[tuple[Entry, bool]] = []
-        if event.summary is not None:
-            kept.append((Summary(event.summary, event.opaque), False))
-        running = m.before.turn is not None
-        kept += [(e, False) for k, e in enumerate(old[:keep]) if running and k >= first and isinstance(e, Prompt)]
-        kept += [(e, k in event.elide) for k, e in enumerate(old) if k >= keep]
+        kept, running = rebuilt(old, m.before, event), m.before.turn is not None
         new = flat(m.after)[: len(kept)]
         if [plain(e) for e in new] != [plain(e) for e, _ in kept]:
             bad("a compaction keeps the running turn's prompts and the tail, in order")
@@ -269,10 +282,6 @@ class Conservation:
                 bad("at rest nothing is owed")
             if isinstance(after.phase, Idle) and after.phase.outcome == "completed" and after.follow_ups:
                 bad("after a completed turn the next follow-up is taken up")
-        elif after.turn is not None and self.first < len(self.entries):
-            request = [e for e in self.entries[self.first :] if isinstance(e, Prompt)]
-            if not request and after.turn.first < len(self.entries):
-                bad("the current request is in the history")
         if after.turn is not None and after.turn.first != self.first:
             bad(f"the turn knows where it begins ({after.turn.first}, not {self.first})")
 

@@ -5,14 +5,25 @@ from __future__ import annotations
 from noria.core.content import Usage
 from noria.core.effects import CallModel, CheckStop, Compact, Decide, RunTool, Wait
 from noria.core.events import (
-    CompactAsked, Compacted, Continued, Decided, Elapsed, Event, Failed, Interrupted, Reconfigured, Replied, Returned,
-    StopChecked, Submitted,
+    CompactAsked,
+    Compacted,
+    Continued,
+    Decided,
+    Elapsed,
+    Event,
+    Failed,
+    Interrupted,
+    Reconfigured,
+    Replied,
+    Returned,
+    StopChecked,
+    Submitted,
 )  # fmt: skip
 from noria.core.state import Compacting, Executing, Idle, Sampling, State, Stopping, Waiting
 from noria.core.transcript import Entry, Note, Prompt, Step
 from noria.runtime.simulate import Moment, Simulation
 
-from .reading import at_rest, broken, calls_of, flat, sendable_after, shown, without_waits
+from .reading import at_rest, broken, calls_of, flat, rebuilt, sendable_after, shown, useless, without_waits
 
 WAIT_AND_REPEAT = ("rate_limited", "overloaded", "server", "network", "timeout", "truncated")
 GO_ELSEWHERE = ("auth", "quota", "unknown_model", "refused", "content_filtered")
@@ -125,7 +136,8 @@ class Progress:
                 self._overflow(m)
             elif event.kind == "empty":
                 self.empties += 1
-                if (self.empties >= policy.empties) != at_rest(m.after):
+                concluding = m.before.turn is not None and m.before.turn.limit != ""
+                if (concluding or self.empties >= policy.empties) != at_rest(m.after):
                     bad("an empty reply is asked for again at once, the third in a row halts")
             elif event.kind == "bad_request" and event.culprit == "image":
                 changed = m.after.transcript is not m.before.transcript
@@ -175,8 +187,6 @@ class Progress:
                 bad("a compaction at rest comes back to rest")
         elif m.before.turn is None and not (at_rest(m.after) or m.after.turn is not None):
             bad("a compaction at rest comes back to rest")
-        elif m.before.turn is not None and any(isinstance(e, Compact) for e in m.effects):
-            bad("a compaction that was given up is not tried again at once")
 
     # -- the transcript's growth ---------------------------------------------------------------------------------
 
@@ -185,10 +195,8 @@ class Progress:
         if m.after.transcript is m.before.transcript:
             return []
         old, new = flat(m.before), flat(m.after)
-        if isinstance(m.event, Compacted) and len(old) and (not new or new[0] is not old[0] or len(new) < len(old)):
-            last = old[-1]
-            at = next((k for k in range(len(new) - 1, -1, -1) if type(new[k]) is type(last)), -1)
-            return new[at + 1 :]
+        if isinstance(m.event, Compacted):
+            return new[len(rebuilt(old, m.before, m.event)) :]
         return new[len(old) :]
 
     def _looping(self, m: Moment, event: Event, new: list[Entry]) -> None:
@@ -244,8 +252,7 @@ class Progress:
     def _effects(self, m: Moment, event: Event) -> None:
         after = m.after
         if isinstance(event, Compacted):
-            useless = event.summary is not None and not event.summary.strip()
-            if useless or event.size * 1_000 >= m.before.context * m.before.policy.progress:
+            if useless(m.before, event):
                 self._given_up(m, next(e for e in m.before.owed if isinstance(e, Compact) and e.id == event.effect))
             else:
                 self.floor = event.size * m.before.policy.regrowth // 1_000
@@ -366,7 +373,9 @@ class Progress:
             if all(isinstance(e, Decide) and e.waits for e in without_waits(after.owed)):
                 bad("steering closes a step that only waits for a person")
         if isinstance(event, Submitted) and m.before.turn is not None and not isinstance(m.before.phase, Stopping):
-            if isinstance(m.before.phase, Waiting | Compacting | Sampling) and type(after.phase) is not type(m.before.phase):
+            if isinstance(m.before.phase, Waiting | Compacting | Sampling) and type(after.phase) is not type(
+                m.before.phase
+            ):
                 bad("steering waits for the next way back")
 
     def _end(self, m: Moment, event: Event) -> None:

@@ -8,7 +8,17 @@ from typing import NoReturn
 from noria.core.content import Block, Call, Image, Part, Reply, Result, Text
 from noria.core.effects import Owed, Wait
 from noria.core.events import (
-    Ask, Compacted, Decided, Elapsed, Event, External, Failed, Launched, Replied, Returned, StopChecked,
+    Ask,
+    Compacted,
+    Decided,
+    Elapsed,
+    Event,
+    External,
+    Failed,
+    Launched,
+    Replied,
+    Returned,
+    StopChecked,
 )  # fmt: skip
 from noria.core.state import Idle, State
 from noria.core.transcript import Entry, Note, Prompt, Step, Summary
@@ -123,10 +133,32 @@ def answers(event: Event | None) -> int:
 
 def is_final(event: Event) -> bool:
     """Whether nothing more is expected for the effect that the event answers."""
-    return not (isinstance(event, Launched) or (isinstance(event, Decided) and isinstance(event.verdict, Ask | External)))
+    return not (
+        isinstance(event, Launched) or (isinstance(event, Decided) and isinstance(event.verdict, Ask | External))
+    )
 
 
 def sendable_after(entries: list[Entry]) -> bool:
     """Whether the model has not had its say: the last entry is no step without calls whose reply ended as meant."""
     last = entries[-1] if entries else None
     return not (isinstance(last, Step) and not calls_of(last.reply) and last.reply.end == "stop")
+
+
+def useless(before: State, event: Compacted) -> bool:
+    """Whether a compaction made no progress: a summary that says nothing, or less than a tenth gained."""
+    blank = event.summary is not None and not event.summary.strip()
+    return blank or event.size * 1_000 >= before.context * before.policy.progress
+
+
+def rebuilt(old: list[Entry], before: State, event: Compacted) -> list[tuple[Entry, bool]]:
+    """Rule 14: what a compaction makes of the entries, and which of them are elided: the new summary, every prompt of
+    the running turn, the tail."""
+    if useless(before, event):
+        return [(e, False) for e in old]
+    keep = event.keep_from if event.summary is not None else 0
+    first = before.turn.first if before.turn is not None else len(old)
+    kept: list[tuple[Entry, bool]] = []
+    if event.summary is not None:
+        kept.append((Summary(event.summary, event.opaque), False))
+    kept += [(e, False) for k, e in enumerate(old[:keep]) if k >= first and isinstance(e, Prompt)]
+    return kept + [(e, k in event.elide) for k, e in enumerate(old) if k >= keep]

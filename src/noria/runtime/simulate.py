@@ -30,6 +30,7 @@ from noria.core.events import (
     Event,
     External,
     Failed,
+    Handle,
     Launched,
     Reconfigured,
     Refuse,
@@ -176,7 +177,7 @@ class Simulation:
         for effect in tuple(self.owed.values()):
             if isinstance(effect, RunTool) and effect.launched:
                 if self.world.run(effect).repeatable:
-                    self.world.start(effect)
+                    self.apply(Launched(effect.id, Handle(9_000 + effect.id)), "done")
                 else:
                     unknown = Result(effect.call.id, "interrupted", code="outcome_unknown", spill=effect.spill)
                     self.apply(Returned(effect.id, unknown), "done")
@@ -284,9 +285,7 @@ def misfits(effect: Owed, state: State) -> list[Event]:
             if call.broken:
                 wrong.append(Decided(effect.id, Allow("{}")))
             wrong.append(Decided(effect.id, Allow("[not an object]")))
-        case RunTool(launched=True):
-            wrong.append(Launched(effect.id))
-        case RunTool():
+        case RunTool(launched=False):
             wrong.append(Returned(effect.id, Result("", "ok")))
         case Compact():
             wrong.append(Compacted(effect.id, "s", len(state.transcript) + 1))
