@@ -1,0 +1,28 @@
+"""The entry point: `--version` and `--help` are answered before anything is imported."""
+
+import sys
+
+
+def main() -> int:
+    """Runs the command line; the exit status."""
+    argv = sys.argv[1:]
+    if argv[:1] in (["--version"], ["--help"], ["-h"]):
+        from noria.cli.usage import USAGE, show
+
+        if argv[0] == "--version":
+            from noria._version import __version__
+
+            show(f"noria {__version__}\n")
+        else:
+            show(USAGE)
+        return 0
+    try:
+        from noria.cli.main import run
+
+        return run(argv)
+    except KeyboardInterrupt:
+        return 130
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,124 @@
+"""Which model is meant by a name, where it is, and with which key.
+
+Owns: the rules of `--model`, `--base-url` and the vendors' variables. Must not know: how a dialect talks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from urllib.parse import urlsplit
+
+from noria.app.settings import BUILT, DIALECTS, Dialect, Endpoint, ModelEntry
+from noria.core.errors import UsageError
+
+USUAL: dict[str, tuple[str, str, str]] = {
+    # dialect: base URL, variable of the base URL, variable of the key
+    "chat": ("https://api.openai.com/v1", "OPENAI_BASE_URL", "OPENAI_API_KEY"),
+}
+CATALOGUE = (("claude-", "messages"), ("gpt-", "responses"), ("o", "responses"), ("gemini-", "gemini"))
+"""What a bare name begins with, and the dialect it is spoken to in (`o` only before a digit)."""
+
+
+def chain(
+    name: str, fallbacks: Sequence[str], entries: Mapping[str, ModelEntry], base_url: str | None, env: Mapping[str, str]
+) -> tuple[Endpoint, ...]:
+    """The model and its fallbacks, in order. Raises UsageError where one is unknown, not built, or lacks its key."""
+    if not name:
+        raise UsageError(f"no model: pass --model chat:NAME, or set NORIA_MODEL{_choices(entries)}")
+    first = resolve(name, entries, base_url, env)
+    return (first, *(resolve(f, entries, base_url, env) for f in fallbacks))
+
+
+def resolve(name: str, entries: Mapping[str, ModelEntry], base_url: str | None, env: Mapping[str, str]) -> Endpoint:
+    """The endpoint of one name: `dialect:model`, a configured name, or one of the catalogue."""
+    entry = entries.get(name)
+    if entry is not None:
+        dialect, model = entry.dialect, entry.model or name
+    else:
+        dialect, model = _named(name, entries)
+        entry = ModelEntry()
+    if dialect not in BUILT:
+        raise UsageError(
+            f"the {dialect} dialect is not built yet ({name}); use --model chat:NAME with an OpenAI-compatible server"
+        )
+    usual, url_variable, key_variable = USUAL[dialect]
+    url = _url(base_url or entry.base_url or env.get(url_variable, "").strip() or usual)
+    auth = entry.auth or "bearer"
+    key = "" if auth == "none" else _key(name, entry, key_variable, url, env)
+    return Endpoint(
+        name, dialect, model, url, key, auth if key else "none", entry.headers, entry.context_window,
+        entry.max_output_tokens, entry.price,
+    )  # fmt: skip
+
+
+def _named(name: str, entries: Mapping[str, ModelEntry]) -> tuple[Dialect, str]:
+    before, colon, model = name.partition(":")
+    for dialect in DIALECTS:
+        if colon and before == dialect:
+            if not model.strip():
+                raise UsageError(f"--model {name} names no model: write {dialect}:NAME")
+            return dialect, model.strip()
+    for prefix, dialect in CATALOGUE:
+        if name.startswith(prefix) and (prefix != "o" or name[1:2].isdigit()):
+            return dialect, name  # type: ignore[return-value]
+    raise UsageError(
+        f"unknown model {name}: write chat:{model or name} for an OpenAI-compatible server{_choices(entries)}"
+    )
+
+
+def _choices(entries: Mapping[str, ModelEntry]) -> str:
+    return f", or one of {', '.join(entries)}" if entries else ""
+
+
+def _url(text: str) -> str:
+    """The base URL, checked. Raises UsageError where it is none."""
+    try:
+        parts = urlsplit(text)
+        fine = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
+    except ValueError:
+        fine = False
+    if not fine or any(c.isspace() for c in text):
+        raise UsageError(f"the base URL {text!r} is no address: write it like http://127.0.0.1:8000/v1")
+    return text.rstrip("/").removesuffix("/chat/completions")
+
+
+def local(url: str) -> bool:
+    """Whether the address is this machine or its private network, where servers rarely ask for a key."""
+    host = (urlsplit(url).hostname or "").lower()
+    if host in ("localhost", "::1", "host.docker.internal") or host.endswith(
+        (".localhost", ".local", ".internal", ".lan")
+    ):
+        return True
+    numbers = host.split(".")
+    if len(numbers) != 4 or not all(n.isdigit() for n in numbers):
+        return "." not in host and ":" not in host
+    a, b = int(numbers[0]), int(numbers[1])
+    return a in (0, 10, 127) or (a, b) == (192, 168) or (a == 172 and 16 <= b <= 31)
+
+
+def _key(name: str, entry: ModelEntry, usual: str, url: str, env: Mapping[str, str]) -> str:
+    """The key, or blank where a local server needs none. Raises UsageError where it is missing or cannot be one."""
+    variables = [entry.key_env] if isinstance(entry.key_env, str) else entry.key_env
+    variables = [v for v in variables if v] or ([] if entry.key_command else [usual])
+    key = next((env[v].strip() for v in variables if env.get(v, "").strip()), "")
+    if not key and entry.key_command:
+        key = _ask_command(name, entry.key_command)
+    if not key and not local(url):
+        raise UsageError(f"no key for {name} at {url}: set {' or '.join(variables)} in the environment")
+    if not key.isascii() or any(c.isspace() for c in key):
+        raise UsageError(
+            f"the key of {name} ({' or '.join(variables) or 'key_command'}) has characters that no key has"
+        )
+    return key
+
+
+def _ask_command(name: str, command: str) -> str:
+    """What the command of `key_command` prints first. Raises UsageError where it does not."""
+    import shlex
+    import subprocess
+
+    try:
+        done = subprocess.run(shlex.split(command), capture_output=True, text=True, timeout=30, check=True)
+    except (OSError, ValueError, subprocess.SubprocessError) as error:
+        raise UsageError(f"key_command of {name} failed: {error}") from None
+    return done.stdout.strip().partition("\n")[0].strip()

@@ -1,0 +1,170 @@
+"""What a turn is reported as: the result object, gathered from the session's events.
+
+Owns: the result's keys (they are scripted against: keys may be added, never renamed) and its texts for people.
+Must not know: how it is printed.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+import msgspec
+
+from noria.core import effects as fx
+from noria.core import events as ev
+from noria.core.content import Call, Reply, Usage
+from noria.core.state import State
+
+Reported: TypeAlias = Literal[
+    "completed", "interrupted", "max_steps", "max_tokens", "max_cost", "max_time", "requires_action", "failed"
+]
+LIMITS: dict[str, str] = {
+    "max_steps": "step limit",
+    "max_tokens": "token limit",
+    "max_cost": "cost limit",
+    "max_time": "time limit",
+}
+
+
+class UsageReport(msgspec.Struct):
+    """Tokens. `input` contains `cached`, `output` contains `reasoning`."""
+
+    requests: int = 0
+    input: int = 0
+    output: int = 0
+    cached: int = 0
+    reasoning: int = 0
+
+
+class Files(msgspec.Struct):
+    """What the file tools did, by path (in the workspace: relative to it), each in the order of its first change."""
+
+    created: list[str] = []
+    changed: list[str] = []
+    deleted: list[str] = []
+    failed: list[str] = []
+
+
+class Denial(msgspec.Struct):
+    """A call that was not allowed, and the reason the model was given."""
+
+    tool: str
+    reason: str
+
+
+class Pending(msgspec.Struct):
+    """A call that waits: `kind` says for whom (person, client)."""
+
+    id: str
+    kind: str
+    tool: str
+    arguments: msgspec.Raw
+
+
+class ErrorReport(msgspec.Struct):
+    """Why the turn failed; `message` is one line that says what to do."""
+
+    kind: str
+    message: str
+
+
+class Report(msgspec.Struct, tag="result", tag_field="type"):
+    """The result of a turn. `cost` is in US dollars, None where a price is unknown; `text` is the last reply's."""
+
+    outcome: Reported
+    text: str
+    output: msgspec.Raw | None
+    session: str
+    turn: int
+    steps: int
+    usage: UsageReport
+    cost: float | None
+    retries: int
+    files: Files
+    denials: list[Denial]
+    pending: list[Pending]
+    error: ErrorReport | None
+
+    def json(self) -> str:
+        """The result as one line of JSON."""
+        return msgspec.json.encode(self).decode()
+
+
+class Record:
+    """Gathers, event by event, what the state does not keep: retries, denials, the words of the last failure, and the
+    text of the last reply (which may be empty, or half a statement after an interrupt)."""
+
+    def __init__(self) -> None:
+        self.begin()
+
+    def begin(self) -> None:
+        """A new turn."""
+        self.retries = 0
+        self.denials: list[Denial] = []
+        self.detail = ""
+        self.text = ""
+        self._asked: dict[int, Call] = {}
+
+    def see(self, event: ev.Event, effects: tuple[fx.Effect, ...]) -> None:
+        """Take note of one event and the effects it gave out."""
+        for effect in effects:
+            match effect:
+                case fx.Wait(why="retry"):
+                    self.retries += 1
+                case fx.Decide(call=call):
+                    self._asked[effect.id] = call
+                case _:
+                    pass
+        match event:
+            case ev.Replied(reply=reply) | ev.Interrupted(partial=Reply() as reply):
+                self.text = reply.text
+            case ev.Failed(detail=detail):
+                self.detail = detail
+            case ev.Decided(verdict=ev.Refuse(result=result)) if result.status == "denied":
+                call = self._asked.get(event.effect)
+                self.denials.append(Denial(call.name if call else "", result.text.partition("\n")[0]))
+            case _:
+                pass
+
+
+def report(state: State, session: str, record: Record, files: Files, message: str) -> Report:
+    """The result of the turn that runs or ran last. `message`: what to tell a person where it failed."""
+    turn, ended = state.turn, state.ended
+    usage = turn.usage if turn else ended.usage if ended else Usage()
+    outcome = outcome_of(state)
+    reason = ended.reason if ended else ""
+    return Report(
+        outcome=outcome,
+        text=record.text,
+        output=None,
+        session=session,
+        turn=state.turns,
+        steps=turn.steps if turn else ended.steps if ended else 0,
+        usage=UsageReport(usage.requests, usage.input, usage.output, usage.cached, usage.reasoning),
+        cost=None if usage.unpriced else usage.cost / 1_000_000,
+        retries=record.retries,
+        files=files,
+        denials=list(record.denials),
+        pending=pending(state),
+        error=ErrorReport(reason or "failed", message) if outcome == "failed" else None,
+    )
+
+
+def outcome_of(state: State) -> Reported:
+    """How the last turn ended; `requires_action` while it waits for a person or a client."""
+    if state.turn is not None:
+        return "requires_action"
+    match state.ended.outcome if state.ended else "":
+        case "" | "upgraded":
+            return "failed"
+        case outcome:
+            return outcome
+
+
+def pending(state: State) -> list[Pending]:
+    """The calls that wait for a person or a client."""
+    return [
+        Pending(e.call.id, e.waits, e.call.name, msgspec.Raw(e.call.args.encode()))
+        for e in state.owed
+        if isinstance(e, fx.Decide) and e.waits
+    ]

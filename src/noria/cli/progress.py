@@ -1,0 +1,134 @@
+"""What a person sees of a run while it goes: replies, calls, results, retries, notices.
+
+Owns: how these look in a terminal or a log. Must not know: how a run is started or what becomes of it.
+"""
+
+from __future__ import annotations
+
+from typing import TextIO
+
+import msgspec
+
+from noria.core import effects as fx
+from noria.core import events as ev
+from noria.core.content import Call, Reply, Result
+from noria.core.state import Executing, State
+from noria.runtime.bus import Happened, Lagged, Notice, Observed
+
+DIM, BOLD, RED, GREEN, YELLOW, PLAIN = "\033[2m", "\033[1m", "\033[31m", "\033[32m", "\033[33m", "\033[0m"
+HEAD = 6  # lines of a result that are shown
+WIDE = 160  # characters of a line that are shown
+_CONTROLS = {c: None for c in (*range(9), *range(11, 32), *range(0x7F, 0xA0))}
+
+
+def plain(text: str) -> str:
+    """The text without the control characters that a terminal would obey (tabs and line ends stay)."""
+    return text.translate(_CONTROLS)
+
+
+def colourful(stream: TextIO | None, env: dict[str, str]) -> bool:
+    """Whether colours are welcome there: a terminal that is not dumb, and no NO_COLOR."""
+    return bool(stream and stream.isatty() and env.get("TERM") != "dumb" and not env.get("NO_COLOR"))
+
+
+class Progress:
+    """Writes what is observed, a line at a time. `steps`: replies, calls and results too, not only notices.
+
+    A stream that is closed is no error: nothing more is written then.
+    """
+
+    def __init__(self, stream: TextIO | None, *, steps: bool, colour: bool) -> None:
+        self._stream, self._steps, self._colour = stream, steps, colour
+        self._calls: dict[int, Call] = {}
+        self.step = 0
+
+    def notice(self, text: str, level: str = "info") -> None:
+        """One line that a person should see."""
+        word = {"warning": f"{YELLOW}warning: ", "error": f"{RED}error: "}.get(level, "")
+        self.line(f"noria: {word}{plain(' '.join(text.split()))}{PLAIN if word else ''}")
+
+    def line(self, text: str = "") -> None:
+        """A line as it is; colours are taken out where they are not welcome."""
+        if self._stream is None:
+            return
+        if not self._colour:
+            for code in (DIM, BOLD, RED, GREEN, YELLOW, PLAIN):
+                text = text.replace(code, "")
+        try:
+            self._stream.write(text + "\n")
+            self._stream.flush()
+        except (OSError, ValueError):
+            self._stream = None
+
+    def see(self, item: Observed) -> None:
+        """Take up what the bus brought."""
+        match item:
+            case Notice(level=level, text=text):
+                self.notice(text, level)
+            case Lagged(dropped=dropped):
+                self.notice(f"{dropped} lines of progress were left out: this terminal is too slow")
+            case Happened():
+                self._happened(item)
+            case _:
+                pass
+
+    def _happened(self, item: Happened) -> None:
+        for effect in item.effects:
+            match effect:
+                case fx.Wait(why="retry") if isinstance(item.event, ev.Failed):
+                    self._retry(item.event, effect.ms, item.state)
+                case fx.RunTool(call=call):
+                    self._calls[effect.id] = call
+                case _:
+                    pass
+        match item.event:
+            case ev.Replied(reply=reply):
+                self._reply(reply)
+            case ev.Returned(effect=effect, result=result):
+                self._result(self._calls.pop(effect, None), result, item.state)
+            case ev.Decided(verdict=ev.Refuse(result=result)):
+                self._result(None, result, item.state)
+            case ev.Compacted(size=size):
+                self.notice(f"the history was compacted to about {size:,} tokens")
+            case _:
+                pass
+
+    def _retry(self, event: ev.Failed, ms: int, state: State) -> None:
+        attempt = state.turn.attempt - 1 if state.turn else 1
+        why = event.kind.replace("_", " ") + (f" ({event.detail[:WIDE]})" if event.detail else "")
+        self.notice(f"retrying in {ms / 1_000:g} s ({attempt} of {state.policy.max_retries}): {why}")
+
+    def _reply(self, reply: Reply) -> None:
+        if not self._steps:
+            return
+        self.step += 1
+        said = plain(reply.text).strip()
+        self.line(f"{BOLD}{self.step:>3}{PLAIN} {said}" if said else f"{BOLD}{self.step:>3}{PLAIN}")
+        for call in reply.calls:
+            self.line(f"    {YELLOW}→ {call.name}{PLAIN} {summary(call)}")
+
+    def _result(self, call: Call | None, result: Result, state: State) -> None:
+        """The head of a result, named where several calls are answered side by side."""
+        if not self._steps:
+            return
+        several = isinstance(state.phase, Executing) and len(state.phase.slots) > 1
+        lines = plain(result.text).rstrip().splitlines() or ["(no output)"]
+        if call and several:
+            self.line(f"    {DIM}{call.name} {summary(call)[:60]}:{PLAIN}")
+        colour = DIM if result.status == "ok" else RED
+        for text in lines[:HEAD]:
+            self.line(f"      {colour}{text[:WIDE]}{PLAIN}")
+        if len(lines) > HEAD:
+            self.line(f"      {DIM}... {len(lines) - HEAD} more lines{PLAIN}")
+
+
+def summary(call: Call) -> str:
+    """What the call is about: its command or path, else its arguments, on one line."""
+    try:
+        args = msgspec.json.decode(call.args, type=dict[str, object])
+    except msgspec.MsgspecError:
+        args = {}
+    main = args.get("command") or args.get("path")
+    text = main if isinstance(main, str) else call.args
+    text = plain(" ⏎ ".join(text.splitlines()))
+    return text if len(text) <= WIDE else text[: WIDE - 1] + "…"

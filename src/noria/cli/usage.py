@@ -1,0 +1,57 @@
+"""The help text, and writing to a standard output that may be closed. Imports nothing before it is needed."""
+
+USAGE = """\
+usage: noria -p [PROMPT] [flags]     do a job and stop; the prompt is the argument, stdin, or both
+       noria demo [--model ...]      the main job on a small broken project, with no key
+       noria COMMAND                 sessions models tools agents skills mcp hooks config trust doctor
+                                     acp serve worker batch cron (not built yet)
+
+model
+  --model NAME | DIALECT:NAME        chat:NAME speaks to any OpenAI-compatible server
+  --fallback-model NAME              another, if that one cannot answer (repeatable)
+  --base-url URL                     http://127.0.0.1:8000/v1; else OPENAI_BASE_URL
+input and output
+  --output-format text|json          stream-json is not built yet
+  -o FILE                            the last message, into a file as well
+  --system-prompt FILE               instead of the built-in text
+  --append-system-prompt TEXT        after it
+what may run
+  --permission-mode default|accept-edits|plan|goal|debug
+  --on-ask deny|pause                where nobody can be asked; pause ends with status 4
+  --tools NAME,NAME                  only these
+  --sandbox auto|off                 there is none yet: auto is off
+  --workspace DIR                    the folder to work in (default: this one)
+limits of a turn
+  --max-steps N  --max-tokens N  --max-cost USD  --max-time SECONDS
+session
+  -c, --continue                     go on with the workspace's latest session
+  --resume ID                        with that one (any unique beginning of its id)
+  --session NAME                     with the workspace's session of that name, or a new one
+  --fork ID                          with a copy of that one
+  --no-session                       keep nothing
+  --config FILE                      instead of the user's config.toml
+  --version  --help
+not built yet
+  --image FILE  --input-format  --json-schema FILE  --allow RULE  --ask RULE  --deny RULE  --add-dir DIR
+  --agent NAME  --mcp-config FILE  --trust  --debug FILE
+
+exit status: 0 completed, 1 failed, 2 usage or configuration, 3 a limit, 4 requires action, 130 interrupted,
+143 terminated. Keys come from OPENAI_API_KEY or config.toml. Only the answer is on stdout.
+"""
+
+
+def show(text: str) -> bool:
+    """Writes `text` to stdout. False where nobody reads there any more (a closed pipe is no error)."""
+    import sys
+
+    if sys.stdout is None:
+        return False
+    try:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        import os
+
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # or the interpreter complains when it flushes at its end
+        return False
+    return True
