@@ -20,10 +20,9 @@ from noria.core.errors import IllegalEvent, UnknownRules
 from noria.core.state import Compacting, Due, Executing, Idle, Queued, Sampling, State, Stopping
 
 RULES = 1
-REPEAT: frozenset[ev.FailureKind] = frozenset(
-    {"rate_limited", "overloaded", "server", "network", "timeout", "truncated"}
-)
-ELSEWHERE: frozenset[ev.FailureKind] = frozenset({"auth", "quota", "unknown_model", "refused", "content_filtered"})
+Kinds = frozenset[ev.FailureKind]
+REPEAT: Kinds = frozenset({"rate_limited", "overloaded", "server", "network", "timeout", "truncated"})
+ELSEWHERE: Kinds = frozenset({"auth", "quota", "unknown_model", "refused", "content_filtered"})
 
 
 def step(state: State, event: ev.Event) -> tuple[State, tuple[fx.Effect, ...]]:
@@ -102,8 +101,8 @@ def _advance(s: State) -> State:
     if s.due or s.context > max(st.line(s), s.floor):
         return _compact(s, s.due or Due("line"))
     turn = st.running(s)
-    calls = "forbidden" if turn.limit else "free"
-    return st.owe(replace(s, phase=Sampling()), fx.CallModel(s.serial + 1, turn.place, turn.attempt, calls))
+    call = fx.CallModel(s.serial + 1, turn.place, turn.attempt, "forbidden" if turn.limit else "free")
+    return st.owe(replace(s, phase=Sampling()), call)
 
 
 def _at_rest(s: State) -> State:
@@ -111,7 +110,7 @@ def _at_rest(s: State) -> State:
     if s.due:
         return _compact(s, s.due)
     s = replace(s, phase=st.idle_again(s))
-    if s.follow_ups and s.phase == Idle("completed"):
+    if s.follow_ups and s.ended and s.ended.outcome == "completed":
         first, *rest = s.follow_ups
         return _advance(_open_turn(replace(s, follow_ups=tuple(rest)), first))
     return s
@@ -163,10 +162,9 @@ def _rest(s: State, outcome: st.Outcome, reason: str = "") -> State:
     """The one door to Idle: the open step is closed and nothing stays owed."""
     if isinstance(s.phase, Executing):
         s = _close(s)
-    turn = s.turn
-    if turn is None:
+    if s.turn is None:
         return replace(s, phase=st.idle_again(s), owed=(), due=None)
-    ended = st.Ended(turn.number, outcome, reason, turn.steps, turn.usage)
+    ended = st.Ended(s.turn.number, outcome, reason, s.turn.steps, s.turn.usage)
     return replace(s, phase=Idle(outcome, reason), owed=(), due=None, turn=None, ended=ended)
 
 
@@ -216,6 +214,9 @@ def _submitted(s: State, event: ev.Submitted) -> State:
     """At rest a prompt opens a turn (a compaction at rest goes on inside it); else it waits its time [5, 7]."""
     queued = Queued(event.prompt, s.count)
     if s.turn is None:
+        if event.mode == "follow_up":  # those that a failed turn left come first
+            queued, *rest = *s.follow_ups, queued
+            s = replace(s, follow_ups=tuple(rest))
         s = _open_turn(s, queued)
         return _advance(s) if isinstance(s.phase, Idle) else s
     if event.mode == "follow_up":
@@ -228,9 +229,8 @@ def _submitted(s: State, event: ev.Submitted) -> State:
 
 def _interrupted(s: State, event: ev.Interrupted) -> State:
     """Idle at once. What was streamed stays as text; what was queued goes back to where it was typed [6]."""
-    if isinstance(s.phase, Sampling) and event.partial:
-        partial = st.text_only(event.partial)
-        s = st.append(s, tr.Step(partial), tr.Origin(s.count)) if partial else s
+    if isinstance(s.phase, Sampling) and event.partial and (partial := st.text_only(event.partial)):
+        s = st.append(s, tr.Step(partial), tr.Origin(s.count))
     if not isinstance(s.phase, Idle):
         s = _rest(s, "interrupted")
     back = tuple(q.prompt for q in (*s.steering, *s.follow_ups))
@@ -242,8 +242,8 @@ def _continued(s: State) -> State:
     if not isinstance(s.phase, Idle) or not (len(s.transcript) or s.steering):
         raise IllegalEvent("there is nothing to go on with")
     last, s = s.transcript.last, _open_turn(s)
-    cut = isinstance(last, tr.Step) and not last.results and last.reply.end == "cut"
-    return _advance(st.note(s, "go_on") if cut and s.transcript.last is last else s)
+    cut = last is s.transcript.last and isinstance(last, tr.Step) and not last.results and last.reply.end == "cut"
+    return _advance(st.note(s, "go_on") if cut else s)
 
 
 def _compact_asked(s: State, event: ev.CompactAsked) -> State:
@@ -284,7 +284,7 @@ def _failed(s: State, event: ev.Failed) -> State:
         case fx.Compact():
             return _compact_failed(st.spend(st.answered(s, effect.id), event.usage), event)
         case fx.Decide() | fx.RunTool():
-            ran = isinstance(effect, fx.RunTool) and effect.launched
+            ran = effect.launched if isinstance(effect, fx.RunTool) else effect.waits == "client"
             result = Result(effect.call.id, "error", code="outcome_unknown" if ran else "internal")
             return _settle(st.put(st.spend(s, event.usage), effect.id, 0, result))
         case fx.CheckStop():
@@ -323,7 +323,6 @@ def _elsewhere(s: State, kind: ev.FailureKind) -> State:
 
 
 def _wait_out(s: State, attempt: int, retry_after: int) -> State:
-    """Back off [10]; the outside adds jitter."""
     return st.wait(replace(s, phase=st.Waiting()), st.backoff(s.policy, attempt, retry_after), "retry")
 
 
@@ -366,6 +365,8 @@ def _open_step(s: State, reply: Reply) -> State:
 def _decided(s: State, event: ev.Decided) -> State:
     """It runs as allowed, is refused with a result, or waits for a person or the client [18, 19]."""
     effect = st.expect(s, event.effect, fx.Decide)
+    if effect.waits == "client":
+        raise IllegalEvent("the client executes this call: it returns, or fails")
     s = st.spend(s, event.usage)
     match event.verdict:
         case ev.Allow(args=args):
@@ -382,8 +383,7 @@ def _decided(s: State, event: ev.Decided) -> State:
 
 
 def _launched(s: State, event: ev.Launched) -> State:
-    """Folded before the tool starts; what has to be ended after a crash is known from here on [24]. What may be
-    repeated is launched again after one."""
+    """Folded before the tool starts: what to end after a crash; what may be repeated is launched again [24]."""
     run = st.expect(s, event.effect, fx.RunTool)
     handle = event.handle
     return st.swap_owed(s, replace(run, launched=True, group=handle.group, start=handle.start, spill=handle.spill))
@@ -437,7 +437,7 @@ def _compacted(s: State, event: ev.Compacted) -> State:
     keep = event.keep_from if event.summary is not None else 0
     last = old.last_step()
     if not 0 <= keep <= (first if last < 0 else last) or not all(keep <= k < len(old) for k in event.elide):
-        raise IllegalEvent("a compaction keeps the last step and names entries that exist")
+        raise IllegalEvent("a compaction keeps the last step and elides what it keeps")
     if any(k >= first and isinstance(old[k], tr.Prompt) for k in event.elide):
         raise IllegalEvent("a compaction keeps the running turn's prompts whole")
     s = st.spend(st.answered(s, event.effect), event.usage)
@@ -462,9 +462,8 @@ def _compact_failed(s: State, event: ev.Failed) -> State:
 
 def _give_up(s: State) -> State:
     """No compaction: after an overflow elsewhere, else the turn goes on with its history and a note [13]."""
-    overflow = s.due is not None and s.due.cause == "overflow"
-    s = replace(s, due=None, floor=max(s.floor, s.context * s.policy.regrowth // 1_000))
-    if overflow:
+    due, s = s.due, replace(s, due=None, floor=max(s.floor, s.context * s.policy.regrowth // 1_000))
+    if due and due.cause == "overflow":
         return _elsewhere(s, "context_overflow")
     return _advance(st.note(s, "uncompacted") if s.turn else s)
 

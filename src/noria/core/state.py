@@ -23,6 +23,7 @@ Outcome: TypeAlias = Literal[
 _E = TypeVar("_E", bound=Owed)
 IMAGE_TOKENS = 1_600  # what an image counts until a provider reports better (an image is an image, not its bytes)
 ENTRY_TOKENS = 4  # role and borders of a message
+ELIDED_HEAD = 400  # characters of an elided prompt that are still shown
 ELIDED_TOKENS = 20  # the line that stands for an elided result
 
 
@@ -222,9 +223,7 @@ def wait(s: State, ms: int, why: Why) -> State:
 
 
 def marked(s: State, effect: Decide, waits: Waits) -> State:
-    """The state in which the decision waits for a person or the client. Raises IllegalEvent for the other of them."""
-    if effect.waits not in ("", waits):
-        raise IllegalEvent(f"the call waits for the {effect.waits} already")
+    """The state in which the decision waits for a person or the client."""
     return swap_owed(s, replace(effect, waits=waits))
 
 
@@ -271,6 +270,8 @@ def _reply_weight(reply: Reply) -> int:
 def weight(entry: Entry) -> int:
     """What an entry counts, in tokens of four bytes, before the learned ratio."""
     match entry:
+        case Prompt(elided=True):
+            return ENTRY_TOKENS + ELIDED_HEAD // 4 + ELIDED_TOKENS
         case Prompt(content=content, memory=memory):
             return ENTRY_TOKENS + sum(map(_part_weight, content)) + len(memory) // 4
         case Step(reply=reply, results=results):

@@ -21,11 +21,13 @@ NoteKind: TypeAlias = Literal["reminder", "go_on", "conclude", "uncompacted", "m
 
 
 class Prompt(Value, frozen=True, tag="prompt"):
-    """What a person, a hook or a finished task says to the model. `memory` was retrieved for it and is sent with it."""
+    """What a person, a hook or a finished task says to the model. `memory` was retrieved for it and is sent with it.
+    `elided`: only its head is shown any more."""
 
     content: tuple[Part, ...]
     source: Source = "person"
     memory: str = ""
+    elided: bool = False
 
     @property
     def text(self) -> str:
@@ -151,10 +153,14 @@ class Transcript(Value, frozen=True, tag="transcript"):
 
 
 def elide(entry: Entry) -> Entry:
-    """The entry with its results marked as elided."""
-    if not isinstance(entry, Step) or not entry.results:
-        return entry
-    return Step(entry.reply, tuple(msgspec.structs.replace(r, elided=True) for r in entry.results))
+    """The entry with its results, or the prompt itself, marked as elided."""
+    match entry:
+        case Prompt():
+            return msgspec.structs.replace(entry, elided=True)
+        case Step(results=results) if results:
+            return Step(entry.reply, tuple(msgspec.structs.replace(r, elided=True) for r in results))
+        case _:
+            return entry
 
 
 def withhold(entry: Entry) -> Entry:
@@ -193,12 +199,14 @@ def shrunk(
     old: Transcript, summary: tuple[Summary, Origin] | None, keep: int, first: int, elided: frozenset[int]
 ) -> Transcript:
     """The summary in place of what stands before `keep` (the old summary too), but every prompt from `first` on stays;
-    then the tail, with the steps at the indices in `elided` elided. Without a summary `keep` is 0."""
+    then the tail, with the entries at the indices in `elided` elided. Without a summary `keep` is 0."""
 
     def entries() -> Iterator[tuple[Entry, Origin]]:
         if summary:
             yield summary
         for index, (entry, origin) in enumerate(old.pairs()):
+            if summary and isinstance(entry, Summary):
+                continue
             if index in elided:
                 yield elide(entry), msgspec.structs.replace(origin, elided=True)
             elif index >= keep or (index >= first and isinstance(entry, Prompt)):
