@@ -1,0 +1,50 @@
+# Each target makes what it needs in a local virtual environment.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+
+.PHONY: demo test lint type contract sim mutate bench docs clean
+
+demo: $(VENV)/installed
+	@$(BIN)/noria demo
+
+test: $(VENV)/dev
+	$(BIN)/python -m pytest -n 2 --dist worksteal
+
+lint: $(VENV)/dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+type: $(VENV)/dev
+	$(BIN)/pyright
+
+contract: $(VENV)/dev
+	$(BIN)/lint-imports
+
+sim: $(VENV)/dev
+	$(BIN)/python -m tests.machine.sim
+
+mutate: $(VENV)/dev
+	$(BIN)/python -m tests.machine.mutate
+
+bench: $(VENV)/dev
+	$(BIN)/python -m benchmarks
+
+docs: $(VENV)/dev
+	$(BIN)/python -m tests.machine.transitions > docs/transitions.md
+	$(BIN)/python -m tests.seeds > docs/seeds.md
+
+clean:
+	rm -rf $(VENV) build dist .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+
+$(VENV)/bin/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "noria needs Python 3.11 or newer; name one: make PYTHON=python3.12"; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/installed: $(VENV)/bin/python pyproject.toml
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e .
+	@touch $@
+
+$(VENV)/dev: $(VENV)/bin/python pyproject.toml
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
+	@touch $@ $(VENV)/installed
