@@ -434,7 +434,7 @@ def _compacted(s: State, event: ev.Compacted) -> State:
     """Smaller by a tenth, or it counts as failed; then none by the line until it has grown by a tenth [13, 14]."""
     st.expect(s, event.effect, fx.Compact)
     old, first = s.transcript, s.turn.first if s.turn else len(s.transcript)
-    keep = event.keep_from if event.summary is not None else 0
+    keep = 0 if event.summary is None else max(event.keep_from, old.summarised)
     last = old.last_step()
     if not 0 <= keep <= (first if last < 0 else last) or not all(keep <= k < len(old) for k in event.elide):
         raise IllegalEvent("a compaction keeps the last step and elides what it keeps")

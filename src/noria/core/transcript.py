@@ -122,6 +122,11 @@ class Transcript(Value, frozen=True, tag="transcript"):
         return self.blocks[-1][-1] if self.length else None
 
     @property
+    def summarised(self) -> int:
+        """How many entries are a summary: one, or none."""
+        return int(self.length > 0 and isinstance(self[0], Summary))
+
+    @property
     def settled(self) -> bool:
         """Whether the model has had its say: the last entry is a step without calls whose reply ended as meant."""
         last = self.last
@@ -205,8 +210,6 @@ def shrunk(
         if summary:
             yield summary
         for index, (entry, origin) in enumerate(old.pairs()):
-            if summary and isinstance(entry, Summary):
-                continue
             if index in elided:
                 yield elide(entry), msgspec.structs.replace(origin, elided=True)
             elif index >= keep or (index >= first and isinstance(entry, Prompt)):
