@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from noria.core.content import Usage
-from noria.core.effects import Cancel
+from noria.core.effects import Cancel, Wait
 from noria.core.events import (
     Compacted,
     Continued,
@@ -61,6 +61,8 @@ class Conservation:
         """Look at one moment."""
         if m.expected and m.came != m.expected:
             bad(f"{type(m.event).__name__} is {m.expected}, not {m.came} (in {type(m.before.phase).__name__})")
+        if m.came == "crash":
+            self._recovered(sim, m)
         if m.came != "done":
             if m.after is not m.before and m.after != m.before:
                 bad("the journal folds to the same state" if m.came == "crash" else f"a {m.came} event changes nothing")
@@ -73,6 +75,19 @@ class Conservation:
         self._transcript(m, m.event)
         self._prompts(m, m.event)
         self._rest(m)
+
+    def _recovered(self, sim: Simulation, m: Moment) -> None:
+        """Rules 28 and 31: where the fold began, that nothing split, and since when each clock runs."""
+        found, rows = sim.recovered, sim.journal.kept
+        if found is None or found.split or found.notices or found.state is not m.after:
+            bad("a journal written by these rules is folded whole")
+            return
+        if found.folded_from != (sim.journal.snapshots[-1][0] if sim.journal.snapshots else 0):
+            bad("the fold begins after the newest snapshot")
+        waits = [e.id for e in m.after.owed if isinstance(e, Wait)]
+        given = {i: row.at for row in rows for i in waits if f"{i}:wait" in row.effects.split(" ")}
+        if found.since != given:
+            bad("recovery knows since when each clock runs")
 
     # -- effects -------------------------------------------------------------------------------------------------
 
@@ -96,7 +111,7 @@ class Conservation:
             bad("the serial is the last id")
         if sim.owed != has:
             bad(f"owed is what the world has to answer ({sorted(sim.owed)} outside, {sorted(has)} inside)")
-        if m.after.count != len(sim.journal):
+        if m.after.count != len(sim.journal.kept):
             bad("the count is the number of rows")
 
     # -- usage ---------------------------------------------------------------------------------------------------
@@ -207,7 +222,8 @@ class Conservation:
             if isinstance(e, Prompt) and not (running and k >= first):
                 self.place[key(e)] = "summarised"
         if running and event.summary is not None:
-            self.first = 1 if first < keep else first - keep + 1
+            replaced = bool(old) and isinstance(old[0], Summary)
+            self.first = 1 if first < keep else first - max(keep, int(replaced)) + 1
         return new
 
     # -- prompts -------------------------------------------------------------------------------------------------

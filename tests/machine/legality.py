@@ -1,4 +1,4 @@
-"""Legality: alternation after merging, pairing and order, arguments that are objects; only whole and allowed calls run."""
+"""Legality: alternation after merging, pairing and order, arguments that are objects; only what is allowed runs."""
 
 from __future__ import annotations
 

@@ -341,12 +341,12 @@ class Progress:
                 }
                 if not reached[after.limit]:
                     bad("a limit is set when it is reached")
-        if after is not None and after.limit == "max_time" and isinstance(m.after.phase, Sampling):
-            if not any(isinstance(e, Wait) and e.why == "grace" for e in m.after.owed):
-                bad("concluding has its grace")
-        if isinstance(event, Replied) and before is not None and before.limit:
-            if not at_rest(m.after) or m.after.ended is None or m.after.ended.outcome != before.limit:
-                bad("a concluding reply leads to rest")
+        grace = any(isinstance(e, Wait) and e.why == "grace" for e in m.after.owed)
+        if after is not None and after.limit == "max_time" and isinstance(m.after.phase, Sampling) and not grace:
+            bad("concluding has its grace")
+        ended = m.after.ended.outcome if m.after.ended is not None and at_rest(m.after) else ""
+        if isinstance(event, Replied) and before is not None and before.limit and ended != before.limit:
+            bad("a concluding reply leads to rest")
 
     def _elapsed(self, m: Moment, event: Elapsed) -> None:
         wait = next(e for e in m.before.owed if e.id == event.effect)
@@ -369,14 +369,12 @@ class Progress:
         after = m.after
         if after.steering and isinstance(after.phase, Stopping):
             bad("steering cancels the stop check")
-        if after.steering and isinstance(after.phase, Executing):
-            if all(isinstance(e, Decide) and e.waits for e in without_waits(after.owed)):
-                bad("steering closes a step that only waits for a person")
-        if isinstance(event, Submitted) and m.before.turn is not None and not isinstance(m.before.phase, Stopping):
-            if isinstance(m.before.phase, Waiting | Compacting | Sampling) and type(after.phase) is not type(
-                m.before.phase
-            ):
-                bad("steering waits for the next way back")
+        for_persons = all(isinstance(e, Decide) and e.waits for e in without_waits(after.owed))
+        if after.steering and isinstance(after.phase, Executing) and for_persons:
+            bad("steering closes a step that only waits for a person")
+        waits = isinstance(m.before.phase, Waiting | Compacting | Sampling)
+        if isinstance(event, Submitted) and waits and type(after.phase) is not type(m.before.phase):
+            bad("steering waits for the next way back")
 
     def _end(self, m: Moment, event: Event) -> None:
         ended = m.after.ended

@@ -161,4 +161,5 @@ def rebuilt(old: list[Entry], before: State, event: Compacted) -> list[tuple[Ent
     if event.summary is not None:
         kept.append((Summary(event.summary, event.opaque), False))
     kept += [(e, False) for k, e in enumerate(old[:keep]) if k >= first and isinstance(e, Prompt)]
-    return kept + [(e, k in event.elide) for k, e in enumerate(old) if k >= keep]
+    replaced = event.summary is not None and bool(old) and isinstance(old[0], Summary)
+    return kept + [(e, k in event.elide) for k, e in enumerate(old) if k >= max(keep, int(replaced))]

@@ -112,11 +112,13 @@ class Truth:
                 fits = False
         if not fits:
             bad(f"{result.code or 'a result'} ({result.status}) of a call that was started {started} times")
-        if run is not None and started and result.code == "outcome_unknown" and self._spill(sim, call) != result.spill:
-            if call.id not in self.failed:
-                bad("the output so far is named")
+        named = not started or result.code != "outcome_unknown" or call.id in self.failed
+        if not named and self._spill(sim, call) != result.spill:
+            bad("the output so far is named")
 
     def _spill(self, sim: Simulation, call: Call) -> str:
         id = self.runs[call.id]
-        spills = [r.event.handle.spill for r in sim.journal if isinstance(r.event, Launched) and r.event.effect == id]
+        spills = [
+            r.event.handle.spill for r in sim.journal.kept if isinstance(r.event, Launched) and r.event.effect == id
+        ]
         return spills[-1] if spills else ""

@@ -9,15 +9,15 @@ of it; `checks` are called after every event and say so by raising.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from random import Random
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias, TypeVar
 
 from msgspec.structs import replace
 
 from noria.core import machine
 from noria.core.content import Call, Reply, Result, Text
-from noria.core.effects import Cancel, Compact, Decide, Effect, Owed, RunTool
+from noria.core.effects import CallModel, Cancel, CheckStop, Compact, Decide, Effect, Owed, RunTool, Wait
 from noria.core.errors import NoriaError
 from noria.core.events import (
     Allow,
@@ -41,12 +41,16 @@ from noria.core.events import (
 )  # fmt: skip
 from noria.core.ports import Row
 from noria.core.state import Idle, State
+from noria.core.wire import decode_event, effects_text, encode_event, encode_state
 from noria.runtime.plans import BASE, CLEAR, PLANS, Plan, plan_named
+from noria.runtime.recovery import Recovered, outcomes_unknown, recover
 from noria.runtime.world import Run, World
 
 __all__ = ["BASE", "CLEAR", "PLANS", "Check", "Moment", "Plan", "Report", "Run", "Simulation", "World", "plan_named"]
 
 Came: TypeAlias = Literal["done", "late", "refused", "crash"]
+T = TypeVar("T")
+SNAPSHOT = 40  # rows between two snapshots, besides those at rest
 STALE = 40  # how many answers that nobody waits for any more are kept, to be delivered late
 SETTLE = 400  # more events than any turn needs to come to rest in fair weather
 
@@ -80,41 +84,66 @@ class Report(NamedTuple):
     settled_in: int
 
 
+class Rows:
+    """The journal of a simulation: `core.ports.Journal` in memory, in the form it would have on disk."""
+
+    def __init__(self) -> None:
+        self.kept: list[Row] = []
+        self.snapshots: list[tuple[int, bytes]] = []
+
+    async def append(self, rows: Sequence[Row], *, sync: bool = False) -> None:
+        """Keep the rows."""
+        self.kept.extend(rows)
+
+    async def snapshot(self, seq: int, body: bytes) -> None:
+        """Keep the state after row `seq`."""
+        self.snapshots.append((seq, body))
+
+    def latest_snapshot(self) -> tuple[int, bytes] | None:
+        """The newest snapshot, or None."""
+        return self.snapshots[-1] if self.snapshots else None
+
+    def rows(self, after: int = 0) -> Iterator[Row]:
+        """The rows after `after`, read anew from what was written."""
+        return map(self._read, self.kept[after:])
+
+    def row(self, seq: int) -> Row:
+        """One row."""
+        return self._read(self.kept[seq - 1])
+
+    def _read(self, row: Row) -> Row:
+        return replace(row, event=decode_event(encode_event(row.event)))
+
+
 class Simulation:
     """One session of the machine in a simulated world.
 
     `world` answers the effects (default: a World of the plan); `checks` are called after every event with the
-    simulation and the moment; `restore` is what a crash rebuilds the state with (default: folding the journal). The
-    same seed, plan and world give the same run. `owed` is what the world has to answer, by its own account.
+    simulation and the moment. The same seed, plan and world give the same run. `owed` is what the world has to answer,
+    by its own account; `recovered` how the session came back from its last crash; `journal` what would be on disk, with a snapshot at every rest and every `SNAPSHOT` rows.
     """
 
     def __init__(
-        self,
-        seed: int,
-        plan: Plan = BASE,
-        *,
-        world: World | None = None,
-        checks: Sequence[Check] = (),
-        restore: Callable[[Simulation], State] | None = None,
+        self, seed: int, plan: Plan = BASE, *, world: World | None = None, checks: Sequence[Check] = ()
     ) -> None:
         self.seed = seed
         self.plan = plan
         self.random = Random(f"{seed} {plan.name}")
         self.world = world or World(Random(f"{seed} {plan.name} world"), plan)
         self.checks = checks
-        self.restore = restore or _refold
         self.state = State()
-        self.journal: list[Row] = []
+        self.journal = Rows()
         self.owed: dict[int, Owed] = {}
         self.stale: list[Answer] = []
+        self.recovered: Recovered | None = None
         self.tally: Counter[Came] = Counter()
         self.outcomes: Counter[str] = Counter()
         self.apply(self.world.open(), "done")
 
     def run(self, events: int = 300) -> Report:
         """Let things happen until the journal has grown by that many events; then clear weather, to rest."""
-        enough, patience = len(self.journal) + events, events * 20
-        while len(self.journal) < enough and patience:
+        enough, patience = self.state.count + events, events * 20
+        while self.state.count < enough and patience:
             self.tick()
             patience -= 1
         settled = self.settle()
@@ -160,7 +189,7 @@ class Simulation:
             came = "late" if after is before else "done"
         if came == "done":
             self.state = after
-            self.journal.append(Row(len(self.journal) + 1, event, " ".join(map(_named, effects))))
+            self._write(Row(after.count, event, effects_text(effects), after.count * 1_000))
             self._perform(event, effects)
             if after.ended is not None and after.ended is not before.ended:
                 self.outcomes[after.ended.outcome] += 1
@@ -168,19 +197,19 @@ class Simulation:
         return came
 
     def crash(self) -> None:
-        """Everything but the journal and the world is gone. The session is rebuilt, and what was under way recovered:
-        a tool that was launched is run again where that does no harm, else its outcome is unknown."""
+        """Everything but the journal and the world is gone. The session is rebuilt from them, and what was under way
+        recovered: a tool that may be repeated is launched again, of any other the outcome is unknown."""
         before, self.stale = self.state, []
-        self.state = self.restore(self)
+        self.recovered = recover(self.journal)
+        self.state = self.recovered.state
         self.owed = {e.id: e for e in self.state.owed}
         self._check(Moment(before, None, self.state, (), "crash"))
+        again = {run.call.id for run in self.world.ledger.values() if run.repeatable}
+        for returned in now(outcomes_unknown(self.state, lambda call: call.id in again, _ended)):
+            self.apply(returned, "done")
         for effect in tuple(self.owed.values()):
             if isinstance(effect, RunTool) and effect.launched:
-                if self.world.run(effect).repeatable:
-                    self.apply(Launched(effect.id, Handle(9_000 + effect.id)), "done")
-                else:
-                    unknown = Result(effect.call.id, "interrupted", code="outcome_unknown", spill=effect.spill)
-                    self.apply(Returned(effect.id, unknown), "done")
+                self.apply(Launched(effect.id, Handle(9_000 + effect.id, 8, f"spill-{effect.id}-again")), "done")
 
     def settle(self) -> int:
         """Clear weather: everybody answers, nobody asks. The number of events until rest (at most SETTLE)."""
@@ -192,6 +221,11 @@ class Simulation:
                 if self.answer(effect) is not None:
                     break
         return SETTLE
+
+    def _write(self, row: Row) -> None:
+        now(self.journal.append((row,)))
+        if isinstance(self.state.phase, Idle) or row.seq % SNAPSHOT == 0:
+            now(self.journal.snapshot(row.seq, encode_state(self.state)))
 
     def _check(self, moment: Moment) -> None:
         self.tally[moment.came] += 1
@@ -252,41 +286,42 @@ class Simulation:
 Check: TypeAlias = Callable[[Simulation, Moment], None]
 
 
-def _refold(simulation: Simulation) -> State:
-    return fold(simulation.journal)
+async def _ended(handle: Handle) -> None:
+    """In a simulated world nothing outlives its session."""
 
 
-def fold(rows: Iterable[Row], state: State | None = None) -> State:
-    """The state that the rows lead to, from nothing or from `state`."""
-    state = State() if state is None else state
-    for row in rows:
-        state, _ = machine.step(state, row.event)
-    return state
+def now(coroutine: Coroutine[None, None, T]) -> T:
+    """What a coroutine that waits for nothing comes to."""
+    try:
+        coroutine.send(None)
+    except StopIteration as done:
+        return done.value
+    raise RuntimeError("a simulation waits for nothing")
 
 
 def misfits(effect: Owed, state: State) -> list[Event]:
     """Answers that do not fit this owed effect."""
-    kinds: dict[str, tuple[type[Event], ...]] = {
-        "call_model": (Replied,),
-        "wait": (Elapsed,),
-        "decide": (Decided, Returned),
-        "run_tool": (Launched, Returned),
-        "compact": (Compacted,),
-        "check_stop": (StopChecked,),
-    }
-    fits = kinds[_tag(effect)]
-    wrong: list[Event] = [a for a in _answers(effect.id) if not isinstance(a, (*fits, Failed))]
+    fits: type[Event]
+    match effect:
+        case CallModel():
+            fits = Replied
+        case Wait():
+            fits = Elapsed
+        case Decide(waits=waits):
+            fits = Returned if waits == "client" else Decided
+        case RunTool(launched=launched):
+            fits = Returned if launched else Launched
+        case Compact():
+            fits = Compacted
+        case CheckStop():
+            fits = StopChecked
+    also = Launched if isinstance(effect, RunTool) else Failed
+    wrong: list[Event] = [a for a in _answers(effect.id) if not isinstance(a, (fits, also, Failed))]
     match effect:
         case Decide(waits=waits, call=call):
-            if waits != "client":
-                wrong.append(Returned(effect.id, Result("", "ok")))
-            if waits == "person":
-                wrong.append(Decided(effect.id, External()))
-            if call.broken:
+            if waits == "client" or call.broken:
                 wrong.append(Decided(effect.id, Allow("{}")))
             wrong.append(Decided(effect.id, Allow("[not an object]")))
-        case RunTool(launched=False):
-            wrong.append(Returned(effect.id, Result("", "ok")))
         case Compact():
             wrong.append(Compacted(effect.id, "s", len(state.transcript) + 1))
             wrong.append(Compacted(effect.id, None, 0, (len(state.transcript),)))
@@ -307,12 +342,3 @@ def _answers(effect: int) -> list[Answer]:
         Compacted(effect, "summary"),
         StopChecked(effect),
     ]
-
-
-def _tag(effect: Effect) -> str:
-    return str(effect.__struct_config__.tag)
-
-
-def _named(effect: Effect) -> str:
-    ids = effect.ids if isinstance(effect, Cancel) else (effect.id,)
-    return f"{','.join(map(str, ids))}:{_tag(effect)}"

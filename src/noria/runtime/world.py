@@ -40,7 +40,7 @@ from noria.core.events import (
 )  # fmt: skip
 from noria.core.machine import RULES
 from noria.core.state import Idle, Limits, ModelSpec, Policy, Sampling, State, weight
-from noria.core.transcript import Prompt, Step, Summary
+from noria.core.transcript import Prompt, Step
 from noria.runtime.plans import CLEAR, Plan
 
 OVERHEAD = 300  # tokens of the system prompt and the tools
@@ -151,7 +151,7 @@ class World:
             return Reply((*blocks, *self.last), model=model)
         cut, paused = self.chance(p.cut), self.chance(p.paused)
         calls = tuple(self.call() for _ in range(self.random.randint(1, p.width))) if self.chance(p.calls) else ()
-        if (not calls or self.chance(300)) and not (paused and blocks and self.chance(500)):
+        if (not calls or self.chance(300)) and not (paused and not cut and blocks and self.chance(500)):
             blocks.append(Text(self.text("says")))
         if calls and cut and self.chance(700):
             calls = (*calls[:-1], make_call("write", '{"path": "a', wire_id="w", cut=True))
@@ -230,8 +230,8 @@ class World:
         steps = [k for k in range(len(old)) if isinstance(old[k], Step)]
         keep = r.randint(0, steps[-1]) if steps else 0
         summary = None if self.chance(p.elide) else "" if self.chance(20) else f"summary {self.number()}"
-        oldest = 1 if len(old) and isinstance(old[0], Summary) else 0
-        keep = 0 if summary is None else max(keep, oldest)
+        if summary is None:
+            keep = 0
         elide = tuple(k for k in steps[:-1] if k >= keep and self.chance(300 if summary else 1_000))
         kept = sum(weight(old[k]) // (4 if k in elide else 1) for k in range(keep, len(old)))
         size = min(state.overhead + kept * TRUTH // 1_000 + 30, max(1, state.context * 8 // 10))

@@ -1,0 +1,162 @@
+"""Prints docs/transitions.md: every pair of phase and event, driven through the machine, and where it leads.
+
+    python -m tests.machine.transitions > docs/transitions.md
+
+States are explored from the first event on, breadth first, each kind of state once; every state meets every event of
+an alphabet that has all answers of all kinds to all that is owed, late ones, and all that a person may do.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import defaultdict, deque
+from collections.abc import Iterator
+
+from noria.core.content import Block, Call, Opaque, Reply, Result, Text, Usage, make_call
+from noria.core.effects import CallModel, CheckStop, Compact, Decide, Owed, RunTool, Wait
+from noria.core.errors import NoriaError
+from noria.core.events import (
+    Allow, Answer, Ask, Compacted, CompactAsked, Continued, Decided, Elapsed, Event, External, Failed, FailureKind,
+    Interrupted, Launched, Opened, Reconfigured, Refuse, Reopened, Replied, Returned, StopChecked, Submitted, Verdict,
+)  # fmt: skip
+from noria.core.machine import step
+from noria.core.state import Idle, Limits, ModelSpec, Policy, State
+from noria.core.transcript import Note, Prompt, Step
+
+from .reading import calls_of, flat
+from .rows import PHASES, event_row, outcome_row, phase_row
+
+MODELS = (ModelSpec("a", 1_000), ModelSpec("b", 600))
+POLICY = Policy(max_retries=1, empties=2, cuts=2, hook_blocks=1, remind_at=2, halt_at=3)
+OPENED = Opened(1, MODELS, Limits(max_steps=4, max_time=60_000), POLICY, "system", "tools", 100)
+FAILURES: tuple[tuple[FailureKind, str], ...] = (
+    ("server", ""), ("auth", ""), ("empty", ""), ("context_overflow", ""), ("bad_request", "image"), ("bad_request", ""),
+)  # fmt: skip
+BOUND = 40_000  # far more states than there are kinds of them
+
+Table = dict[tuple[str, str], set[str]]
+
+
+def explore() -> Table:
+    """Where every row leads."""
+    table: Table = defaultdict(set)
+    seen: set[object] = set()
+    queue = deque([State()])
+    while queue and len(seen) < BOUND:
+        state = queue.popleft()
+        for event in alphabet(state):
+            try:
+                after, _ = step(state, event)
+            except NoriaError:
+                after, came = state, "refused"
+            else:
+                came = "late" if after is state else "done"
+            table[phase_row(state), event_row(state, event)].add(outcome_row(state, after, came))
+            if came == "done" and (kind := _kind(after)) not in seen:
+                seen.add(kind)
+                queue.append(after)
+    return table
+
+
+def _kind(s: State) -> object:
+    """What makes two states of one kind."""
+    turn, entries = s.turn, flat(s)
+    last = entries[-1] if entries else None
+    said = (len(calls_of(last.reply)), last.reply.end) if isinstance(last, Step) else type(last).__name__
+    counters = None
+    if turn is not None:
+        counters = (turn.limit, turn.steps > 2, turn.place, turn.attempt, turn.empties, turn.cuts)
+        counters = (*counters, turn.overflowed, turn.told, turn.blocks, turn.repeats)
+    owed = tuple((type(e).__name__, getattr(e, "waits", getattr(e, "launched", getattr(e, "why", "")))) for e in s.owed)
+    queues = (bool(s.steering), bool(s.follow_ups), s.due and (s.due.cause, s.due.attempt))
+    noted = any(isinstance(e, Note) for e in entries)
+    over = s.context > s.floor and s.context > 500
+    return (phase_row(s), s.phase if isinstance(s.phase, Idle) else None, said, counters, owed, queues, noted, over)
+
+
+def alphabet(s: State) -> Iterator[Event]:
+    """Every event, in every form that the rules tell apart."""
+    yield OPENED
+    yield from (Reopened(1), Reopened(2), Reconfigured(OPENED.limits, MODELS), Reconfigured(OPENED.limits, ()))
+    prompt = Prompt((Text(f"prompt {s.count}"),))
+    yield from (Submitted(prompt), Submitted(prompt, "follow_up"))
+    yield from (Interrupted(), Interrupted(Reply((Text("half"),), "cut")), Continued(), CompactAsked())
+    for effect in s.owed:
+        yield from _fitting(effect, s)
+        yield from _any(effect.id)
+    yield from _any(s.serial + 1)
+    owed = {e.id for e in s.owed}
+    late = next((i for i in range(1, s.serial + 1) if i not in owed), 0)
+    if late:
+        yield from _any(late)
+
+
+def _any(effect: int) -> list[Answer]:
+    """One answer of each kind."""
+    return [
+        Replied(effect, _reply(Text("text"))), Elapsed(effect), Decided(effect, Refuse(Result("", "denied"))),
+        Launched(effect), Returned(effect, Result("", "ok")), Compacted(effect, "summary", 0, (), 1), StopChecked(effect),
+        Failed(effect, "internal"),
+    ]  # fmt: skip
+
+
+def _fitting(effect: Owed, s: State) -> Iterator[Event]:
+    id = effect.id
+    match effect:
+        case CallModel():
+            call, cut = Call("", "run"), make_call("run", '{"a', cut=True)
+            paper = Text("long " * 600)
+            for blocks, end in (
+                ((call, make_call("run", "[]")), "stop"), ((call,), "stop"), ((call, cut), "cut"), ((cut,), "cut"),
+                ((Text("text"),), "cut"), ((Text("text"),), "paused"), ((call,), "paused"), ((call,), "cut"),
+                ((Opaque("{}"),), "paused"), ((paper, call), "stop"),
+            ):  # fmt: skip
+                yield Replied(id, Reply(blocks, end), Usage(1, 0, 1))
+            for kind, culprit in FAILURES:
+                yield Failed(id, kind, culprit=culprit)
+        case Decide():
+            verdicts: tuple[Verdict, ...] = (Allow("{}"), Ask(), External(), Refuse(Result("", "error")))
+            for verdict in verdicts:
+                yield Decided(id, verdict)
+        case Compact():
+            length = s.transcript.length
+            yield from (
+                Compacted(id, None, 0, (), 1),
+                Compacted(id, "s", 0, (), 1 << 30),
+                Compacted(id, "s", length + 1),
+            )
+            yield Failed(id, "server")
+        case CheckStop():
+            yield StopChecked(id, Prompt((Text(f"hook {s.count}"),), "hook"))
+        case RunTool() | Wait():
+            pass
+
+
+def _reply(*blocks: Block) -> Reply:
+    return Reply(blocks)
+
+
+def text() -> str:
+    """The document."""
+    table = explore()
+    lines = [
+        "# Transitions", "",
+        "Generated by `python -m tests.machine.transitions`, which drives every pair of phase and event through the",
+        "machine; a test compares. Where a row has several outcomes, the rules (rules.md) say which.", "",
+        "*Concluding* is sampling under a limit: calls are forbidden. *Refused*: IllegalEvent or UnknownRules, nothing",
+        "changed. *Nothing*: a late answer; the same state comes back. An answer that is late, beyond the serial or of",
+        "another kind than its effect is the same for all eight kinds of answer.",
+    ]  # fmt: skip
+    for phase in PHASES:
+        lines += ["", f"## {phase.capitalize()}", "", "| event | leads to |", "|---|---|"]
+        rows = sorted((event, outcomes) for (at, event), outcomes in table.items() if at == phase)
+        lines += [f"| {event} | {', '.join(sorted(outcomes, key=_order))} |" for event, outcomes in rows]
+    return "\n".join(lines) + "\n"
+
+
+def _order(outcome: str) -> tuple[int, str]:
+    return (next((k for k, p in enumerate(PHASES) if outcome.startswith(p)), len(PHASES)), outcome)
+
+
+if __name__ == "__main__":
+    sys.stdout.write(text())
