@@ -1,0 +1,88 @@
+"""A journal without a disk: for `--no-session`, for tests, and for whoever embeds noria and keeps nothing.
+
+Owns: the rows of one session, in memory. Must not know: any other session.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from noria.core.errors import JournalDamaged, JournalError
+from noria.core.ports import Row
+
+KEPT_SNAPSHOTS = 2
+
+
+class MemoryJournal:
+    """Implements `ports.Journal` and `ports.Attachments`, with the same refusals as the journal on disk."""
+
+    def __init__(self) -> None:
+        self._rows: list[Row] = []
+        self._senders: set[str] = set()
+        self._snapshots: dict[int, bytes] = {}
+        self._attachments: dict[str, bytes] = {}
+
+    @property
+    def unsaved(self) -> int:
+        """How many rows wait to be written: none, for nothing is."""
+        return 0
+
+    async def append(self, rows: Sequence[Row], *, sync: bool = False) -> None:
+        """Keep the rows, all or none. Raises JournalError where they are not the next ones or repeat a sender's id."""
+        check(rows, len(self._rows) + 1, self._senders)
+        self._rows.extend(rows)
+        self._senders.update(row.sender for row in rows if row.sender)
+
+    async def snapshot(self, seq: int, body: bytes) -> None:
+        """Keep the state after row `seq`; the newest two are kept. Raises JournalError where there is no such row."""
+        if not 0 < seq <= len(self._rows):
+            raise JournalError(f"a snapshot of row {seq}, but there are {len(self._rows)} rows")
+        self._snapshots[seq] = body
+        for old in sorted(self._snapshots)[:-KEPT_SNAPSHOTS]:
+            del self._snapshots[old]
+
+    def latest_snapshot(self) -> tuple[int, bytes] | None:
+        """The newest snapshot, or None."""
+        seq = max(self._snapshots, default=0)
+        return (seq, self._snapshots[seq]) if seq else None
+
+    def rows(self, after: int = 0) -> Iterator[Row]:
+        """The rows after `after`, in order, as they are now."""
+        return iter(self._rows[max(after, 0) :])
+
+    def row(self, seq: int) -> Row:
+        """One row. Raises JournalDamaged where it is missing."""
+        if not 0 < seq <= len(self._rows):
+            raise JournalDamaged(f"row {seq} is missing")
+        return self._rows[seq - 1]
+
+    def put(self, data: bytes, media_type: str) -> str:
+        """Keep an attachment once; its digest."""
+        digest = digest_of(data)
+        self._attachments[digest] = data
+        return digest
+
+    def get(self, digest: str) -> bytes:
+        """An attachment's bytes. Raises KeyError."""
+        return self._attachments[digest]
+
+    async def close(self) -> None:
+        """Nothing to do: the rows go with the object."""
+
+
+def check(rows: Sequence[Row], expected: int, senders: set[str]) -> None:
+    """Raises JournalError unless the rows are the next ones, in order, each with a sender's id that is new."""
+    fresh: set[str] = set()
+    for place, row in enumerate(rows):
+        if row.seq != expected + place:
+            raise JournalError(f"row {row.seq} cannot be appended: the next one is {expected + place}")
+        if row.sender and (row.sender in senders or row.sender in fresh):
+            raise JournalError(f"the event {row.sender!r} of a client is in the journal already")
+        fresh.add(row.sender)
+
+
+def digest_of(data: bytes) -> str:
+    """The name of an attachment: `sha256:` and the digest of its bytes in hexadecimal."""
+    from hashlib import sha256
+
+    return f"sha256:{sha256(data).hexdigest()}"

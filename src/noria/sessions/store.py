@@ -1,0 +1,222 @@
+"""All sessions: making, finding, forking and deleting them. What is inside one is its journal's matter.
+
+Owns: ids, names, leases, and the place of the database. Must not know: SQL, or what an event does.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from noria.core.errors import JournalError, NoSuchSession, NotSaved, SessionBusy
+from noria.sessions.journal import SessionJournal
+from noria.sessions.lease import Lease
+from noria.sessions.record import Info, NewSession, Pending
+from noria.sessions.writer import Writer, flush
+
+if TYPE_CHECKING:
+    from noria.sessions.database import Database
+
+ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"  # without i, l, o, u: nothing that looks like something else
+ID_LENGTH = 8
+
+
+class Store:
+    """The sessions in the database at `path` (None: in memory, gone at the end). Making the object starts a thread that
+    loads SQLite and opens the file; everything waits for it by itself. A folder that cannot be written is no error
+    here: sessions can be made all the same, and their journals say that they are not saved.
+    """
+
+    def __init__(self, path: Path | None, now: Callable[[], int] = lambda: time.time_ns() // 1_000_000) -> None:
+        self._path, self._now = path, now
+        self._writer = Writer(path)
+        self._open: dict[str, Pending] = {}
+
+    @classmethod
+    async def open(cls, path: Path | None) -> Store:
+        """A store whose database was tried. Raises JournalError where a newer noria made it."""
+        store = cls(path)
+        await store.ready()
+        return store
+
+    async def ready(self) -> str:
+        """Wait until the database was tried: a notice for a person where a file that could not be read was set aside,
+        else nothing. Raises JournalError where a newer noria made it.
+        """
+        return await self._writer.acall(_notice)
+
+    async def create(self, workspace: str | Path, name: str = "") -> SessionJournal:
+        """A new session. It is in the database from its first row on, one with a name at once. Raises JournalError
+        where the name is taken in this workspace.
+        """
+        real, now = os.path.realpath(workspace), self._now()
+
+        def work(database: Database) -> Pending:
+            pending = self._begin(database, NewSession("", name, real, now))
+            if name:
+                try:
+                    pending.key = database.insert(pending.new)
+                except NotSaved:
+                    pass  # with its first row, then
+                except JournalError:
+                    self._leave(database, pending)
+                    raise
+            return pending
+
+        return self._journal((await self._writer.acall(work), 0, set()))
+
+    async def open_session(self, prefix: str) -> SessionJournal:
+        """The session whose id begins so, as its only writer. Raises NoSuchSession, SessionBusy."""
+
+        def work(database: Database) -> tuple[Pending, int, set[str]]:
+            key, info = _resolve(database, prefix)
+            pending = self._hold(NewSession(info.id, info.name, info.workspace, info.created, info.title), key)
+            try:
+                return pending, database.last_seq(key), database.senders(key)
+            except JournalError:
+                self._leave(database, pending)
+                raise
+
+        return self._journal(await self._writer.acall(work))
+
+    async def last(self, workspace: str | Path) -> Info | None:
+        """The session of this workspace that was used last, or None."""
+        found = await self.list(workspace)
+        return found[0] if found else None
+
+    async def named(self, workspace: str | Path, name: str) -> Info | None:
+        """The session of that name in this workspace, or None."""
+        real = os.path.realpath(workspace)
+        found = await self._writer.acall(lambda db: db.sessions("workspace = ? AND name = ?", real, name))
+        return found[0][1] if found and name else None
+
+    async def list(self, workspace: str | Path | None = None) -> list[Info]:
+        """The sessions of a workspace (None: of all), the last used first."""
+        if workspace is None:
+            found = await self._writer.acall(lambda db: db.sessions())
+        else:
+            real = os.path.realpath(workspace)
+            found = await self._writer.acall(lambda db: db.sessions("workspace = ?", real))
+        return [info for _, info in found]
+
+    async def fork(self, prefix: str, seq: int | None = None) -> SessionJournal:
+        """A new session with the rows of another up to `seq` (None: all that are saved). Whoever asks appends
+        Interrupted first: nothing owed crosses a fork. It may be forked while somebody writes to it. Raises
+        NoSuchSession, JournalError where it has no such row, NotSaved.
+        """
+        now = self._now()
+
+        def work(database: Database) -> tuple[Pending, int, set[str]]:
+            source, info = _resolve(database, prefix)
+            at = info.rows if seq is None else seq
+            if not 0 < at <= info.rows:
+                raise JournalError(f"session {info.id} has no row {at} to fork at: it has {info.rows}")
+            pending = self._begin(database, NewSession("", "", info.workspace, now, info.title, info.id, at))
+            try:
+                pending.key = database.fork(source, at, pending.new)
+                return pending, at, database.senders(pending.key)
+            except (JournalError, NotSaved):
+                self._leave(database, pending)
+                raise
+
+        return self._journal(await self._writer.acall(work))
+
+    async def delete(self, prefix: str) -> None:
+        """Remove a session with all that only it has. Raises NoSuchSession, SessionBusy, NotSaved."""
+
+        def work(database: Database) -> None:
+            key, info = _resolve(database, prefix)
+            pending = self._hold(NewSession(info.id, info.name, info.workspace, info.created), key)
+            try:
+                database.delete(key)
+            finally:
+                self._leave(database, pending)
+
+        await self._writer.acall(work)
+
+    async def close(self) -> None:
+        """Close what is open: what waits is written if it can be, leases are released, the file is closed."""
+
+        def work(database: Database) -> None:
+            for pending in list(self._open.values()):
+                self._leave(database, pending)
+
+        try:
+            await self._writer.acall(work)
+        except JournalError:
+            return  # it is closed already
+        await self._writer.stop()
+
+    # -- in the thread -------------------------------------------------------------------------------------------
+
+    def _begin(self, database: Database, new: NewSession) -> Pending:
+        """A session with an id that no other has; its lease."""
+        try:
+            database.writable()
+            saving = True
+        except NotSaved:
+            saving = False
+        while True:
+            fresh = replace(new, id=_random_id())
+            if saving and database.sessions("id = ?", fresh.id):
+                continue
+            try:
+                return self._hold(fresh, None)
+            except SessionBusy:
+                continue  # another process has drawn the same just now
+
+    def _hold(self, new: NewSession, key: int | None) -> Pending:
+        """The session, as its only writer; where the folder cannot hold a lease, one is taken before the first write.
+        Raises SessionBusy."""
+        if new.id in self._open:
+            raise SessionBusy(f"session {new.id} is open in this process already: go on in a copy with --fork {new.id}")
+        lease = Lease(self._path.parent / "leases" / new.id, new.id) if self._path else None
+        if lease:
+            try:
+                lease.take()
+            except OSError:
+                pass
+        self._open[new.id] = pending = Pending(new, key, lease)
+        return pending
+
+    def _leave(self, database: Database, pending: Pending) -> None:
+        """Write what waits, if it can be written, and let others have the session."""
+        if self._open.pop(pending.new.id, None) is None:
+            return
+        if pending.rows:
+            flush(database, [pending])
+        if pending.lease:
+            pending.lease.release()
+
+    def _journal(self, held: tuple[Pending, int, set[str]]) -> SessionJournal:
+        pending, last, senders = held
+        return SessionJournal(self._writer, pending, last, senders, lambda database: self._leave(database, pending))
+
+
+def _notice(database: Database) -> str:
+    try:
+        database.writable()
+    except NotSaved:
+        pass  # it is told when something is to be saved
+    return database.notice
+
+
+def _resolve(database: Database, prefix: str) -> tuple[int, Info]:
+    """The one session whose id begins so. Raises NoSuchSession."""
+    wanted = prefix.strip().lower()
+    found = database.sessions("id LIKE ? || '%'", wanted) if wanted.isalnum() else []
+    if not found:
+        raise NoSuchSession(f"no session has an id that begins with {prefix!r}: see `noria sessions list`")
+    if len(found) > 1:
+        some = ", ".join(info.id for _, info in found[:3])
+        raise NoSuchSession(f"{len(found)} sessions have an id that begins with {prefix!r} ({some}): give more of it")
+    return found[0]
+
+
+def _random_id() -> str:
+    return "".join(ALPHABET[byte % len(ALPHABET)] for byte in os.urandom(ID_LENGTH))

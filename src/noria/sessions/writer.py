@@ -1,0 +1,233 @@
+"""The one thread that touches the database: what arrives together is committed together, in the order it came.
+
+Owns: the thread, its queue, and who is told what came of it. Must not know: SQL, or what a row says.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from queue import Empty, SimpleQueue
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
+
+from noria.core.errors import JournalError, NoriaError, NotSaved
+from noria.sessions.record import UNSAVED_BYTES, Pending, RawRow
+
+if TYPE_CHECKING:
+    from noria.sessions.database import Database
+
+T = TypeVar("T")
+Told: TypeAlias = Callable[["T | NoriaError"], object]
+
+
+class _Work(Generic[T]):
+    """Something to do with the database, and who is told what it gave."""
+
+    def __init__(self, work: Callable[[Database], T], told: Told[T]) -> None:
+        self.work, self.told = work, told
+
+
+class _Append:
+    """Rows that join what of their session waits to be written, and who is told how many were."""
+
+    def __init__(self, pending: Pending, rows: list[RawRow], title: str, sync: bool, told: Told[int]) -> None:
+        self.pending, self.rows, self.title, self.sync, self.told = pending, rows, title, sync, told
+
+
+class _Stop:
+    """The end, and who is told of it."""
+
+    def __init__(self, told: Told[None]) -> None:
+        self.told = told
+
+
+_Job: TypeAlias = _Work[Any] | _Append | _Stop
+
+
+class Writer:
+    """Its thread starts at once and opens the database, so that a program can load the rest of itself meanwhile."""
+
+    def __init__(self, path: Path | None) -> None:
+        self._jobs: SimpleQueue[_Job] = SimpleQueue()
+        self._ended = False
+        threading.Thread(target=self._run, args=(path,), name="noria-journal", daemon=True).start()
+
+    # -- from any other thread -----------------------------------------------------------------------------------
+
+    def call(self, work: Callable[[Database], T]) -> T:
+        """What `work` gives, in its turn. The caller's thread stands still: for reading at a session's start."""
+        box: SimpleQueue[T | NoriaError] = SimpleQueue()
+        self._put(_Work(work, box.put))
+        return _unwrap(box.get())
+
+    def send(self, work: Callable[[Database], None]) -> None:
+        """Have it done in its turn; nobody waits."""
+        self._put(_Work(work, _unheard))
+
+    async def acall(self, work: Callable[[Database], T]) -> T:
+        """What `work` gives, in its turn, without holding up the event loop."""
+        told, answer = _letter()
+        self._put(_Work(work, told))
+        return _unwrap(await answer)
+
+    async def append(self, pending: Pending, rows: list[RawRow], title: str, *, sync: bool) -> int:
+        """Write the rows, after those of their session that still wait; how many were written. Raises NotSaved: then
+        they wait, too. A caller that is cancelled does not take its rows back.
+        """
+        told, answer = _letter()
+        self._put(_Append(pending, rows, title, sync, told))
+        return _unwrap(await answer)
+
+    async def stop(self) -> None:
+        """End the thread, when all that was asked for before is done."""
+        if not self._ended:
+            told, answer = _letter()
+            self._put(_Stop(told))
+            await answer
+
+    def _put(self, job: _Job) -> None:
+        self._jobs.put(job)
+        if self._ended:
+            self._refuse_the_rest()
+
+    # -- in the thread -------------------------------------------------------------------------------------------
+
+    def _run(self, path: Path | None) -> None:
+        from noria.sessions.database import Database
+
+        database, stop = Database(path), None
+        try:
+            try:
+                database.writable()
+            except NoriaError:
+                pass  # it is tried again, and told, when somebody asks for it
+            while stop is None:
+                stop = _perform(database, self._arrived())
+        finally:
+            database.close()
+            self._ended = True
+            self._refuse_the_rest()
+            if stop:
+                stop.told(None)
+
+    def _arrived(self) -> list[_Job]:
+        """All that is in the queue; it waits for the first."""
+        jobs = [self._jobs.get()]
+        while True:
+            try:
+                jobs.append(self._jobs.get_nowait())
+            except Empty:
+                return jobs
+
+    def _refuse_the_rest(self) -> None:
+        while not self._jobs.empty():
+            try:
+                job = self._jobs.get_nowait()
+            except Empty:
+                return
+            job.told(JournalError("the journal is closed"))
+
+
+def _perform(database: Database, jobs: list[_Job]) -> _Stop | None:
+    """Do the jobs in order; appends that stand together share a commit. The request to stop, if it was among them."""
+    together: list[_Append] = []
+    stop: _Stop | None = None
+    for job in jobs:
+        if isinstance(job, _Append):
+            together.append(job)
+            continue
+        _commit(database, together)
+        together = []
+        if isinstance(job, _Stop):
+            stop = job
+            continue
+        try:
+            outcome = job.work(database)
+        except NoriaError as error:
+            outcome = error
+        job.told(outcome)
+    _commit(database, together)
+    return stop
+
+
+def _commit(database: Database, appends: list[_Append]) -> None:
+    if not appends:
+        return
+    for each in appends:
+        each.pending.add(each.rows, each.title)
+    counts = {each.pending: len(each.pending.rows) for each in appends}
+    failed = flush(database, list(counts), sync=any(each.sync for each in appends))
+    for each in appends:
+        each.told(failed.get(each.pending) or counts[each.pending])
+
+
+def flush(database: Database, batches: list[Pending], *, sync: bool = False) -> dict[Pending, NotSaved]:
+    """Write what waits, in one commit; those that could not be written, and why. What cannot be written although the
+    disk is well is the fault of one session: then each is tried on its own."""
+    failed: dict[Pending, NotSaved] = {}
+    for batch in batches:
+        try:
+            _hold(batch)
+        except NotSaved as error:
+            failed[batch] = error
+    ready = [batch for batch in batches if batch not in failed]
+    try:
+        keys = database.write(ready, sync=sync)
+    except NotSaved as error:
+        return failed | dict.fromkeys(ready, error)
+    except JournalError as error:
+        if len(ready) == 1:
+            return failed | {ready[0]: NotSaved(str(error))}
+        for batch in ready:
+            failed |= flush(database, [batch], sync=sync)
+        return failed
+    for batch, key in zip(ready, keys, strict=True):
+        batch.written(key)
+        if batch.dropped:
+            text = f"more than {UNSAVED_BYTES // 1_000_000} MB waited to be saved: what came after is not kept"
+            failed[batch] = NotSaved(text)
+    return failed
+
+
+def _hold(batch: Pending) -> None:
+    """Make sure that this process is the session's writer: at its start the folder may not have held a lock."""
+    if batch.lease is None or batch.lease.held:
+        return
+    try:
+        batch.lease.take()
+    except (OSError, JournalError) as error:
+        raise NotSaved(str(error)) from error
+    batch.seen = 0  # somebody may have written in between: look
+
+
+# -- handing over ------------------------------------------------------------------------------------------------
+
+
+def _letter() -> tuple[Told[Any], Awaitable[Any]]:
+    """A way to answer from the thread, and what the event loop waits on."""
+    loop = asyncio.get_running_loop()
+    answer: asyncio.Future[object] = loop.create_future()
+
+    def settle(outcome: object) -> None:
+        if not answer.done():  # it was cancelled meanwhile
+            answer.set_result(outcome)
+
+    def told(outcome: object) -> None:
+        try:
+            loop.call_soon_threadsafe(settle, outcome)
+        except RuntimeError:
+            pass  # the loop was closed: nobody waits any more
+
+    return told, answer
+
+
+def _unwrap(outcome: T | NoriaError) -> T:
+    if isinstance(outcome, NoriaError):
+        raise outcome
+    return outcome
+
+
+def _unheard(outcome: object) -> None:
+    pass
