@@ -1,0 +1,158 @@
+"""`edit_file`: exact strings replaced in a file, all of them or none.
+
+Owns: how an edit is matched, and what an edit that cannot be made is answered. Bytes that no edit touches stay as they
+are, whatever the file's encoding and line ends.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+
+from noria.tools import textfile
+from noria.tools.result import ToolError
+from noria.tools.run import Run
+from noria.tools.schema import tool, writes
+
+
+class Edit(msgspec.Struct, frozen=True):
+    """One replacement."""
+
+    old_string: str
+    new_string: str
+    replace_all: bool = False
+
+
+@tool(claims=writes("path"))
+def edit_file(
+    path: Annotated[str, "File path, relative to the workspace or absolute"],
+    old_string: Annotated[str | None, "Exact text to replace; must occur once"] = None,
+    new_string: Annotated[str | None, "Replacement, taken literally"] = None,
+    replace_all: Annotated[bool, "Replace every occurrence"] = False,
+    edits: Annotated[list[Edit] | None, "Several replacements, in order, all or none; instead of old_string"] = None,
+    *,
+    run: Run,
+) -> str:
+    """Replace exact text in a file that was read before."""
+    wanted = _wanted(old_string, new_string, replace_all, edits)
+    workspace = run.workspace
+    real = workspace.real(path)
+    shown = workspace.shown(real)
+    try:
+        old = textfile.load(real, shown)
+        textfile.writable(real, shown)
+        textfile.check_seen(workspace, real, old)
+        like = textfile.decode(old.data)
+        if like is None:
+            raise ToolError(f"{shown} is no text; change it with run_command")
+        text, done = like.text, 0
+        for at, edit in enumerate(wanted, 1):
+            where = f"edit {at} of {len(wanted)}: " if len(wanted) > 1 else ""
+            text, count = _apply(text, edit, like.foreign, shown, where)
+            done += count
+        if text == like.text:
+            raise ToolError("the edits undo one another: nothing would change")
+        data = textfile.encode(text, like)
+        textfile.replace(real, shown, data, old, run.is_stopped)
+    except ToolError:
+        workspace.changed(real, "failed")
+        raise
+    workspace.seen[real] = textfile.digest(data)
+    workspace.changed(real, "changed")
+    run.before, run.after = like.text, text
+    links = "; its other hard links keep the old content" if old.status.st_nlink > 1 else ""
+    return f"edited {shown} ({done} replacement{'s' * (done != 1)}){links}"
+
+
+def _wanted(old: str | None, new: str | None, every: bool, edits: list[Edit] | None) -> list[Edit]:
+    if edits is not None:
+        if old is not None or new is not None:
+            raise ToolError("give either old_string and new_string, or edits, not both; nothing was written")
+        if not edits:
+            raise ToolError("edits is empty: there is nothing to replace")
+        return edits
+    if old is None or new is None:
+        missing = (
+            "old_string and new_string"
+            if old is None and new is None
+            else "old_string"
+            if old is None
+            else "new_string"
+        )
+        raise ToolError(f"{missing} missing: give old_string and new_string, or edits; nothing was written")
+    return [Edit(old, new, every)]
+
+
+def _apply(text: str, edit: Edit, foreign: bool, shown: str, where: str) -> tuple[str, int]:
+    """The text after one edit, and how many places it changed. Raises ToolError."""
+    old, new = edit.old_string, edit.new_string
+    if not old:
+        raise ToolError(f"{where}old_string is empty; nothing was written. Give the text to replace, or use write_file")
+    if old == new:
+        raise ToolError(f"{where}old_string and new_string are the same; nothing was written")
+    if foreign and not new.isascii():
+        raise ToolError(
+            f"{where}{shown} is not UTF-8, and its encoding is not known: only ASCII text can be put into it; nothing "
+            "was written. Use run_command (iconv, a script) instead"
+        )
+    places = _places(text, old)
+    if not places:
+        raise ToolError(f"{where}old_string was not found in {shown}; nothing was written. {_advice(text, old)}")
+    if len(places) > 1 and not edit.replace_all:
+        lines = ", ".join(str(text.count("\n", 0, a) + 1) for a, _ in places[:5])
+        raise ToolError(
+            f"{where}old_string occurs {len(places)} times in {shown} (lines {lines}{', ...' * (len(places) > 5)}); "
+            "nothing was written. Pass replace_all=true to replace all of them, or give more of the text around the one"
+        )
+    if foreign and any(a > 0 and "\udc80" <= text[a - 1] <= "\udcff" for a, _ in places):
+        raise ToolError(
+            f"{where}in {shown}, which is not UTF-8, old_string begins right after a byte of an unknown character and "
+            "may be a part of it; nothing was written. Begin it one character earlier or later"
+        )
+    pieces: list[str] = []
+    at = 0
+    for start, end in places:
+        pieces += (text[at:start], _with_ends(text, start, end, new))
+        at = end
+    pieces.append(text[at:])
+    return "".join(pieces), len(places)
+
+
+def _places(text: str, old: str) -> list[tuple[int, int]]:
+    """Where `old` stands in the text. A `\\n` in it also stands for CRLF: that is how the file was shown."""
+    places: list[tuple[int, int]] = []
+    if "\r\n" in text and "\n" in old and "\r" not in old:
+        import re
+
+        return [m.span() for m in re.finditer("\r?\n".join(map(re.escape, old.split("\n"))), text)]
+    at = text.find(old)
+    while at >= 0:
+        places.append((at, at + len(old)))
+        at = text.find(old, at + len(old))
+    return places
+
+
+def _with_ends(text: str, start: int, end: int, new: str) -> str:
+    """The new text with the line ends that the file has there."""
+    if "\n" not in new or "\r" in new or "\r\n" not in text:
+        return new
+    near = text.find("\n", start, end)
+    if near < 0:
+        near = text.find("\n", end)
+    if near < 0:
+        near = text.rfind("\n", 0, start)
+    return new.replace("\n", "\r\n") if near > 0 and text[near - 1] == "\r" else new
+
+
+def _advice(text: str, old: str) -> str:
+    """What to do about an old_string that is not there, with the likeliest reason where it can be seen."""
+    wanted = [line.strip() for line in old.splitlines() if line.strip()]
+    if wanted:
+        for number, line in enumerate(text.splitlines(), 1):
+            if line.strip() == wanted[0]:
+                return (
+                    f"Line {number} begins like it but differs in white space or further on: read the file there and "
+                    "match it exactly"
+                )
+    return "Read the file and match it exactly, white space included"

@@ -1,0 +1,105 @@
+"""What a command prints, while it prints: head and tail in bounded memory, the whole in a spill file when needed.
+
+Knows nothing of processes. The file is made once the output is longer than a result, or when the command has been
+running for a moment (so that it is there after a crash); a short command costs none.
+"""
+
+from __future__ import annotations
+
+from noria.tools.result import LIMIT, Spill, SpillFile, clean, head_border, join, tail_border
+
+
+class Output:
+    """`total` bytes came, with `lines` line ends in them. `path`: where the spill file lies once there is one."""
+
+    __slots__ = ("_eager", "_file", "_settled", "_spill", "_tail", "head", "lines", "path", "problem", "total")
+
+    def __init__(self, spill: Spill | None, path: str) -> None:
+        self.path = path
+        self.head = bytearray()
+        self.total = 0
+        self.lines = 0
+        self.problem = "" if spill and path else "the part left out was not kept"
+        self._tail = bytearray()
+        self._spill = spill
+        self._file: SpillFile | None = None
+        self._eager = False
+        self._settled = False
+
+    def feed(self, data: bytes) -> None:
+        """More was printed."""
+        self.total += len(data)
+        self.lines += data.count(b"\n")
+        if self._file is not None:
+            self._write(data)
+        room = LIMIT - len(self.head)
+        if room > 0:
+            self.head += data[:room]
+            data = data[room:]
+        if data:
+            self._tail += data[-LIMIT:]
+            if len(self._tail) > 4 * LIMIT:
+                del self._tail[:-LIMIT]
+        if self._file is None and (self._eager or self.total > LIMIT):
+            self._begin(data)
+
+    def keep(self) -> None:
+        """From now on everything is to be on disk, from the first byte to come (and what came already)."""
+        self._eager = True
+        if self._file is None and self.total:
+            self._begin(b"")
+
+    def settle(self) -> None:
+        """The command was stopped: what it printed is in the file, even if that is nothing."""
+        self._eager = self._settled = True
+        if self._file is None:
+            self._begin(b"")
+        if self._file is not None:
+            self._file.close()
+
+    def text(self, limit: int = LIMIT) -> tuple[str, str]:
+        """The output as a result shows it, `limit` bytes at most, and the path of the file that has the whole. Where
+        the text is the whole, the file is removed (unless the command was stopped) and there is no path."""
+        at_hand = len(self.head) + len(self._tail) == self.total  # nothing was dropped in between
+        if at_hand:
+            head, tail, gone, breaks = clean(bytes(self.head + self._tail)), "", 0, 0
+            if len(head.encode("utf-8")) <= limit:
+                if self._file is not None and not self._settled:
+                    self._file.discard()
+                    self._file = None
+                return head, self.path if self._file is not None and not self.problem else ""
+        else:
+            start, end = bytes(self.head), bytes(self._tail[-LIMIT:])
+            start, end = start[: head_border(start, LIMIT - 4)], end[tail_border(end, 0) :]
+            gone = self.total - len(start) - len(end)
+            breaks = self.lines - start.count(b"\n") - end.count(b"\n")
+            head, tail = clean(start), clean(end)
+        self.keep()
+        if self._file is not None:
+            self._file.close()
+        where = "" if self.problem else self.path
+        notice = f"\n[{self.problem}]" if self.problem else ""
+        if self._file is not None and self._file.full:
+            notice = "\n[that file has only the first part: the output is too long to be kept whole]"
+        return join(head, tail, gone, breaks, where=where, limit=limit - len(notice.encode("utf-8"))) + notice, where
+
+    def _begin(self, extra: bytes) -> None:
+        if self._spill is None or self.problem:
+            return
+        try:
+            self._file = self._spill.open(self.path)
+        except OSError as error:
+            self._failed(error)
+            return
+        self._write(bytes(self.head) + extra)
+
+    def _write(self, data: bytes) -> None:
+        if self._file is None or self.problem:
+            return
+        try:
+            self._file.write(data)
+        except OSError as error:
+            self._failed(error)
+
+    def _failed(self, error: OSError) -> None:
+        self.problem = f"the whole output could not be kept in {self.path}: {error.strerror or error}"

@@ -1,0 +1,248 @@
+"""Which processes belong to a command, and how to end them all: also those that left its group or its session.
+
+A process belongs to a command when it is in its group or session, has its marker in the environment, has the
+command's output pipe open as its own output, or is a child of one that belongs. Linux reads /proc; elsewhere `ps` is
+asked. Knows nothing of what a command is for.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from typing import NamedTuple
+
+MARK = "NORIA_TASK"
+GRACE = 0.05  # seconds between TERM and KILL
+GIVE_UP = 5.0  # seconds after which a process that not even KILL ends (it hangs in the kernel) is left
+
+_LINUX = sys.platform == "linux"
+_ENTRY = f"\0{MARK}=".encode()
+_FEW = 256  # so many process numbers are looked at one by one; for more, /proc is listed
+
+
+class Process(NamedTuple):
+    """A living process. `start`: clock ticks after boot, by which a number that is used again is known."""
+
+    pid: int
+    parent: int
+    group: int
+    session: int
+    start: int
+    name: str
+
+
+class Tree(NamedTuple):
+    """What is known of a command: its leader's process number (also its group's and session's; -1: unknown), the
+    mark in its environment, and the name of its output pipe (`pipe:[123]`; empty: unknown)."""
+
+    leader: int
+    mark: str
+    pipe: str = ""
+
+
+def look(pid: int) -> Process | None:
+    """The process of that number, if it lives (a zombie does not)."""
+    if not _LINUX:
+        return next((process for process, _ in _ps() if process.pid == pid), None)
+    try:
+        fd = os.open(f"/proc/{pid}/stat", os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        line = os.read(fd, 1024)
+    except OSError:
+        return None
+    finally:
+        os.close(fd)
+    opening, closing = line.find(b"("), line.rfind(b")")
+    rest = line[closing + 2 :].split(None, 20)
+    if len(rest) < 20 or rest[0] in (b"Z", b"X"):
+        return None
+    name = line[opening + 1 : closing].decode("utf-8", "replace")
+    return Process(pid, int(rest[1]), int(rest[2]), int(rest[3]), int(rest[19]), name)
+
+
+def mark_of(pid: int) -> str:
+    """The marker in a process's environment (see `marked`); empty where there is none or it cannot be read."""
+    if not _LINUX:
+        return next((marks for process, marks in _ps() if process.pid == pid), "")
+    try:
+        with open(f"/proc/{pid}/environ", "rb", buffering=0) as file:
+            environment = b"\0" + file.read(1 << 20)
+    except OSError:
+        return ""
+    at = environment.find(_ENTRY)
+    return environment[at + len(_ENTRY) :].partition(b"\0")[0].decode("utf-8", "replace") if at >= 0 else ""
+
+
+def marked(marks: str, mark: str) -> bool:
+    """Whether `mark` is one of the marks: a noria within a noria adds its own after a comma. The mark of a whole
+    session (`4f3a`) covers those of its commands (`4f3ax1`)."""
+    return bool(mark) and any(m == mark or m.startswith(f"{mark}x") for m in marks.split(","))
+
+
+def members(tree: Tree, *, everywhere: bool = False) -> list[Process]:
+    """The living processes of a command. Only numbers given out since its leader's are looked at, unless
+    `everywhere`: that is what makes it cheap to ask after every command."""
+    mine = os.getpid()
+    found: dict[int, Process] = {}
+    others: list[Process] = []
+    for process, belongs in _living(tree, everywhere):
+        if process.pid == mine:
+            continue
+        if tree.leader in (process.group, process.session) or belongs():
+            found[process.pid] = process
+        else:
+            others.append(process)
+    grown = bool(found)
+    while grown:
+        children = [p for p in others if p.parent in found]
+        others = [p for p in others if p.parent not in found]
+        found.update((p.pid, p) for p in children)
+        grown = bool(children)
+    return list(found.values())
+
+
+def _living(tree: Tree, everywhere: bool) -> Iterator[tuple[Process, Callable[[], bool]]]:
+    if not _LINUX:
+        for process, marks in _ps():
+            yield process, partial(marked, marks, tree.mark)
+        return
+    for pid in _candidates(tree.leader, everywhere):
+        process = look(pid)
+        if process is not None:
+            yield process, partial(_belongs, pid, tree)
+
+
+def _belongs(pid: int, tree: Tree) -> bool:
+    if marked(mark_of(pid), tree.mark):
+        return True
+    return bool(tree.pipe) and tree.pipe in (_link(f"/proc/{pid}/fd/1"), _link(f"/proc/{pid}/fd/2"))
+
+
+def _candidates(leader: int, everywhere: bool) -> Iterable[int]:
+    last = 0 if everywhere else _last_pid()
+    if 0 <= last - leader <= _FEW:
+        return range(leader, last + 1)
+    listed = [int(name) for name in os.listdir("/proc") if name.isdigit()]
+    return [pid for pid in listed if pid >= leader] if last > leader else listed
+
+
+def _last_pid() -> int:
+    """The number that was given out last, in this process's own name space; 0 where it is not told."""
+    try:
+        with open("/proc/loadavg", "rb", buffering=0) as file:
+            return int(file.read(200).split()[-1])
+    except (OSError, ValueError, IndexError):
+        return 0
+
+
+def _link(path: str) -> str:
+    try:
+        return os.readlink(path)
+    except OSError:
+        return ""
+
+
+# -- ending ------------------------------------------------------------------------------------------------------
+
+
+def kill(process: Process, number: int) -> None:
+    """Send a signal to exactly this process, never to another that has its number by now."""
+    try:
+        if not hasattr(os, "pidfd_open"):
+            os.kill(process.pid, number)
+            return
+        fd = os.pidfd_open(process.pid)
+    except OSError:
+        return
+    try:
+        now = look(process.pid)
+        if now is not None and now.start == process.start:
+            signal.pidfd_send_signal(fd, number)
+    except OSError:
+        pass
+    finally:
+        os.close(fd)
+
+
+def kill_group(group: int, number: int) -> bool:
+    """Send a signal to a group; whether anybody is in it."""
+    if group <= 1:  # 0 is this process's own group
+        return False
+    try:
+        os.killpg(group, number)
+    except ProcessLookupError:
+        return False
+    except PermissionError:  # somebody is there who may not be signalled (a set-user-id program)
+        return True
+    return True
+
+
+async def end(tree: Tree, reap: Callable[[], bool], *, grace: float = GRACE, everywhere: bool = False) -> None:
+    """End every process of the tree: TERM, then KILL once `grace` seconds have passed; returns when none is left.
+
+    `reap` collects the leader, if it is this process's child, and says whether that is done: the group may be
+    signalled as a whole before (its number cannot be used again), and while it has a living member.
+    """
+    clock = asyncio.get_running_loop().time
+    begun = clock()
+    pause = 0.001
+    number = signal.SIGTERM
+    signalled: set[int] = set()
+    while True:
+        gone = reap()
+        left = members(tree, everywhere=everywhere)
+        if gone and not left:
+            return
+        age = clock() - begun
+        if age > GIVE_UP:
+            return
+        if number == signal.SIGTERM and age >= grace:
+            number = signal.SIGKILL
+            signalled.clear()
+            pause = 0.001
+        _signal_all(tree, left, gone, number, signalled)
+        await asyncio.sleep(min(pause, max(grace - age, 0.001)) if number == signal.SIGTERM else pause)
+        pause = min(pause * 2, 0.01)
+
+
+def _signal_all(tree: Tree, left: list[Process], gone: bool, number: int, signalled: set[int]) -> None:
+    """Each process once: the group in one go where it has an own member, so that nothing in it can fork away."""
+    fresh = [p for p in left if p.pid not in signalled]
+    grouped = [p for p in fresh if p.group == tree.leader]
+    if grouped or (not gone and tree.leader not in signalled):
+        kill_group(tree.leader, number)
+        signalled.add(tree.leader)
+    for process in fresh:
+        if process.group != tree.leader:
+            kill(process, number)
+        signalled.add(process.pid)
+
+
+# -- without /proc -----------------------------------------------------------------------------------------------
+
+
+def _ps() -> list[tuple[Process, str]]:
+    """Every living process as `ps` tells it, with the marks of its environment. Session and start are not told."""
+    import subprocess
+
+    command = ["ps", "axeww", "-o", "pid=,ppid=,pgid=,stat=,command="]
+    try:
+        out = subprocess.run(command, capture_output=True, timeout=2, check=False).stdout
+    except (OSError, subprocess.SubprocessError):
+        return []
+    living: list[tuple[Process, str]] = []
+    for line in out.decode("utf-8", "replace").splitlines():
+        columns = line.split(None, 4)
+        if len(columns) < 4 or columns[3].startswith("Z"):
+            continue
+        words = (columns[4:] or [""])[0].split()
+        marks = next((w.partition("=")[2] for w in words if w.startswith(f"{MARK}=")), "")
+        name = os.path.basename(words[0]) if words else ""
+        living.append((Process(int(columns[0]), int(columns[1]), int(columns[2]), -1, 0, name), marks))
+    return living
