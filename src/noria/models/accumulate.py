@@ -1,0 +1,205 @@
+"""Deltas become a reply, from every odd server; whole replies take the same way.
+
+Owns: which piece belongs to which tool call, the order of blocks, what an ended reply is. Must not know: JSON frames,
+HTTP, any one dialect. The rules are design section 7; the readings of odd streams are decision 0003.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from noria.core.content import Block, Call, Reasoning, Reply, Text, make_call, object_error
+from noria.core.ports import CallDelta, Emit, Failure, ReasoningDelta, TextDelta
+from noria.models.encode import mended
+
+
+class Slot:
+    """One tool call as it comes in."""
+
+    __slots__ = ("index", "name", "order", "pieces", "told", "wire_id")
+
+    def __init__(self, order: int, index: int | None) -> None:
+        self.order = order
+        self.index = index
+        self.wire_id = ""
+        self.name = ""
+        self.pieces: list[str] = []
+        self.told = False
+
+    @property
+    def written(self) -> str:
+        """The arguments so far."""
+        return "".join(self.pieces)
+
+    def whole(self) -> bool:
+        """Whether the arguments so far are one JSON object."""
+        text = self.written.strip()
+        return text.endswith("}") and not object_error(text)
+
+
+class Run:
+    """A run of text or reasoning: pieces, and the half of a character that may wait for its other half."""
+
+    __slots__ = ("half", "kind", "pieces")
+
+    def __init__(self, kind: Literal["text", "reasoning"]) -> None:
+        self.kind: Literal["text", "reasoning"] = kind
+        self.pieces: list[str] = []
+        self.half = ""
+
+    def add(self, piece: str) -> str:
+        """Take a piece; what of it can be shown. (Some servers escape the halves of a pair in two deltas.)"""
+        if self.half or not piece.isascii():
+            piece = self.half + piece
+            self.half = ""
+            if "\ud800" <= piece[-1] <= "\udbff":
+                piece, self.half = piece[:-1], piece[-1]
+            piece = mended(piece)
+        self.pieces.append(piece)
+        return piece
+
+    def text(self) -> str:
+        """All of it."""
+        return "".join(self.pieces) + ("\ufffd" if self.half else "")
+
+
+class Accumulator:
+    """Gathers one reply of `model` for `effect`; what can be shown goes to `emit` at once."""
+
+    def __init__(self, model: str, effect: int, emit: Emit) -> None:
+        self._model = model
+        self._effect = effect
+        self._emit = emit
+        self._parts: list[Run | Slot] = []
+        self._slots: list[Slot] = []
+        self._by_index: dict[int, Slot] = {}
+        self._by_id: dict[str, Slot] = {}
+        self._open: Slot | None = None
+
+    def text(self, piece: str) -> None:
+        """More text."""
+        if piece and (shown := self._run("text").add(piece)):
+            self._emit(TextDelta(self._effect, shown))
+
+    def reasoning(self, piece: str) -> None:
+        """More reasoning."""
+        if piece and (shown := self._run("reasoning").add(piece)):
+            self._emit(ReasoningDelta(self._effect, shown))
+
+    def _run(self, kind: Literal["text", "reasoning"]) -> Run:
+        last = self._parts[-1] if self._parts else None
+        if isinstance(last, Run) and last.kind == kind:
+            return last
+        run = Run(kind)
+        self._parts.append(run)
+        return run
+
+    # -- tool calls ----------------------------------------------------------------------------------------------
+
+    def call(self, index: int | None, wire_id: str, name: str, arguments: str, *, apart: bool = False) -> None:
+        """A piece of a tool call; empty strings are what the server did not say. `apart`: it stands beside another
+        piece in one list, so it is not that one's continuation."""
+        if index is None and not (wire_id or name or arguments):
+            return
+        name = name.strip()
+        slot = self._find(index, wire_id, name, arguments, apart=apart)
+        self._open = slot
+        if wire_id:
+            slot.wire_id = wire_id
+            self._by_id[wire_id] = slot
+        if name and name != slot.name:
+            slot.name = _named(slot, name)
+        if arguments:
+            slot.pieces.append(arguments)
+        if slot.name and not slot.told:
+            slot.told = True
+            self._emit(CallDelta(self._effect, slot.order, slot.name))
+
+    def _find(self, index: int | None, wire_id: str, name: str, arguments: str, *, apart: bool) -> Slot:
+        if index is not None:
+            slot = self._by_index.get(index)
+            if slot is None or _another(slot, wire_id, name, arguments):
+                slot = self._by_index[index] = self._add(index)
+            return slot
+        known = self._by_id.get(wire_id) if wire_id else None
+        slot = known or self._open
+        if slot is None or (apart and name and not known) or not _continues(slot, wire_id, name, arguments):
+            return self._add(None)
+        return slot
+
+    def _add(self, index: int | None) -> Slot:
+        slot = Slot(len(self._slots), index)
+        self._slots.append(slot)
+        self._parts.append(slot)
+        return slot
+
+    # -- the end -------------------------------------------------------------------------------------------------
+
+    @property
+    def has_calls(self) -> bool:
+        """Whether a tool call was seen."""
+        return any(s.name or s.pieces or s.wire_id for s in self._slots)
+
+    def result(self, end: Literal["stop", "cut"]) -> Reply | Failure:
+        """The reply that ended so, or Failure `empty` where it says nothing."""
+        ordered = iter(self._ordered())
+        blocks: list[Block] = []
+        for part in self._parts:
+            if isinstance(part, Slot):
+                slot = next(ordered)
+                if not (slot.name or slot.pieces or slot.wire_id):
+                    continue
+                blocks.append(self._made(slot, cut=end == "cut" and slot is self._open))
+            elif part.kind == "text":
+                blocks.append(Text(part.text()))
+            else:
+                blocks.append(Reasoning(part.text(), self._model))
+        if any(isinstance(b, Call) or (isinstance(b, Text) and b.text.strip()) for b in blocks):
+            return Reply(tuple(blocks), end, self._model)
+        if end == "cut":
+            return Failure(
+                "empty", detail="the output limit was reached before any text or call: raise max_output_tokens"
+            )
+        only = "only reasoning" if any(isinstance(b, Reasoning) for b in blocks) else "neither text nor a tool call"
+        return Failure("empty", detail=f"the model's reply has {only}")
+
+    def _ordered(self) -> list[Slot]:
+        """The calls by index where every one has one, else as they came."""
+        if all(s.index is not None for s in self._slots):
+            return sorted(self._slots, key=lambda s: s.index or 0)
+        return self._slots
+
+    def _made(self, slot: Slot, *, cut: bool) -> Call:
+        written = mended(slot.written) if not slot.written.isascii() else slot.written
+        if written.strip() == "null":
+            written = ""
+        return make_call(mended(slot.name), written, wire_id=mended(slot.wire_id), cut=cut)
+
+
+def _named(slot: Slot, name: str) -> str:
+    """The name after another one came: a longer form replaces, a further piece is added while nothing else came."""
+    if not slot.name or name.startswith(slot.name):
+        return name
+    return slot.name if slot.pieces else slot.name + name
+
+
+def _another(slot: Slot, wire_id: str, name: str, arguments: str) -> bool:
+    """Whether an index that was used before stands for one more call: some servers number every call 0.
+
+    A name comes again, and either the first call's arguments are whole and more come, or the id is another one and the
+    first call can be complete. Another id alone does not say so: some servers give every piece an id of its own.
+    """
+    if not name:
+        return False
+    if slot.whole():
+        return bool(arguments.strip()) or bool(wire_id and slot.wire_id and wire_id != slot.wire_id)
+    return bool(wire_id and slot.wire_id and wire_id != slot.wire_id and not slot.pieces and name != slot.name)
+
+
+def _continues(slot: Slot, wire_id: str, name: str, arguments: str) -> bool:
+    """Whether a piece without an index belongs to this slot rather than to a new one."""
+    if wire_id and slot.wire_id and wire_id != slot.wire_id:
+        return False
+    if name and slot.name:
+        return name == slot.name and not (arguments.strip() and slot.whole())
+    return True

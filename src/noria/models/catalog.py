@@ -1,0 +1,119 @@
+"""What is known of a model by configuration: where it is, how it is asked, its window and its price.
+
+Owns: Endpoint, Price, the rules for base URLs, cost. Must not know: any connection, any frame.
+"""
+
+from __future__ import annotations
+
+import msgspec
+from msgspec.structs import replace
+
+from noria.core.content import Usage
+from noria.core.errors import UsageError
+from noria.core.state import ModelSpec
+from noria.models.transport import Idle
+
+AUTHS = ("bearer", "x-api-key", "api-key", "query", "none")
+
+
+class Price(msgspec.Struct, frozen=True):
+    """Dollars for a million tokens. `cached` is that of input read from the provider's cache: input's unless given."""
+
+    input: float
+    output: float
+    cached: float | None = None
+
+
+class Profile(msgspec.Struct, frozen=True):
+    """Where servers of one dialect differ. `output_parameter`: how the output limit is called. `images`: whether they
+    are taken. `reasoning`: whether `reasoning_content` goes back to the model that made it (few demand it, most refuse
+    it). `bridge`: whether a user message straight after a tool message is refused: an assistant's stands between then.
+    """
+
+    output_parameter: str = "max_tokens"
+    images: bool = True
+    reasoning: bool = False
+    bridge: bool = False
+
+
+class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
+    """One configured model: `name` is noria's word for it, `model` the provider's. What is 0, empty or None is not sent.
+
+    `auth`: how the key goes along: `bearer`, `x-api-key`, `api-key` (headers), `query` (`?key=`), `none`.
+    `context_window` and `max_output_tokens` in tokens.
+    """
+
+    name: str
+    model: str
+    base_url: str
+    dialect: str = "chat"
+    key: str = ""
+    auth: str = "bearer"
+    headers: dict[str, str] = {}
+    stream: bool = True
+    context_window: int = 0
+    max_output_tokens: int = 0
+    temperature: float | None = None
+    reasoning_effort: str = ""
+    price: Price | None = None
+    profile: Profile = Profile()
+    idle: Idle = Idle()
+
+    def __repr__(self) -> str:
+        """Without the key."""
+        return f"Endpoint({self.name!r}, {self.dialect}:{self.model!r})"
+
+    @property
+    def spec(self) -> ModelSpec:
+        """What the machine knows of it."""
+        return ModelSpec(self.name, self.context_window)
+
+    def check(self) -> None:
+        """Raises UsageError where it can never work: one line, the cause and what to do."""
+        from noria.models.errors import TransportError
+        from noria.models.transport import address
+
+        if not self.base_url.strip():
+            raise UsageError(f"model {self.name!r} has no address: give --base-url or base_url")
+        try:
+            address(self.base_url)
+        except TransportError as error:
+            raise UsageError(f"base_url of model {self.name!r}: {error.detail}") from None
+        if self.auth not in AUTHS:
+            raise UsageError(f"auth of model {self.name!r} is {self.auth!r}: one of {', '.join(AUTHS)} is needed")
+        for what, value in (("key", self.key), *((f"header {k}", f"{k}{v}") for k, v in self.headers.items())):
+            if not (value.isascii() and value.isprintable()) or value != value.strip():
+                raise UsageError(
+                    f"the {what} of model {self.name!r} has a character that cannot be sent: was it pasted whole?"
+                )
+
+
+def join(base_url: str, path: str) -> str:
+    """The address of `path` (`/chat/completions`) below a base URL, whose query stays; a path that is there already is
+    not added twice."""
+    base, mark, query = base_url.strip().partition("?")
+    base = base.rstrip("/")
+    if not base.endswith(path):
+        base += path
+    return base + mark + query
+
+
+def auth_headers(endpoint: Endpoint) -> list[tuple[str, str]]:
+    """The key as a header, then the configured headers, which may replace it."""
+    named: dict[str, str] = {}
+    if endpoint.key and endpoint.auth == "bearer":
+        named["authorization"] = f"Bearer {endpoint.key}"
+    elif endpoint.key and endpoint.auth in ("x-api-key", "api-key"):
+        named[endpoint.auth] = endpoint.key
+    named |= {name.lower(): value for name, value in endpoint.headers.items()}
+    return list(named.items())
+
+
+def priced(usage: Usage, price: Price | None, *, whole: bool) -> Usage:
+    """The usage of one request as the machine counts it: requests 1, cost in microdollars (dollars for a million tokens
+    are microdollars a token). Without a price, or for a whole reply whose tokens were not reported, it is unpriced."""
+    if price is None or (whole and not usage.tokens):
+        return replace(usage, requests=1, cost=0, unpriced=int(whole or usage.tokens > 0))
+    cached = price.input if price.cached is None else price.cached
+    cost = (usage.input - usage.cached) * price.input + usage.cached * cached + usage.output * price.output
+    return replace(usage, requests=1, cost=round(cost), unpriced=0)

@@ -1,0 +1,291 @@
+"""The chat dialect: OpenAI Chat Completions, as the many servers that say they speak it do.
+
+Owns: its request bytes and its frames. Must not know: connections, other dialects. Its readings of odd streams are
+decision 0003; message borders are a matter of two neighbours, and an entry's own bytes never change.
+"""
+
+from __future__ import annotations
+
+import re
+from base64 import b64encode
+from collections.abc import Sequence
+from typing import NamedTuple, assert_never
+
+import msgspec
+
+from noria.core.content import Call, Image, Part, Reasoning, Reply, Result, Text
+from noria.core.effects import Calls
+from noria.core.ports import Emit, ToolSpec
+from noria.core.transcript import Entry, Note, Prompt, Step, Summary, Transcript
+from noria.models import words
+from noria.models.catalog import Endpoint, auth_headers, join
+from noria.models.chat_reader import ChatReader
+from noria.models.encode import History, Images, WireIds, quoted
+
+_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+
+
+class Kept(NamedTuple):
+    """One entry's bytes. `closed`: whole messages, an assistant's first. Then what it says on the user's side: `text`
+    (the inside of a JSON string) where it is text alone, else `parts` (of a content list)."""
+
+    closed: bytes = b""
+    text: bytes = b""
+    parts: bytes = b""
+    tools: bool = False  # the last of the closed messages is a tool's
+
+
+class Messages:
+    """The message list of a request, as pieces to be joined. Adjacent user sides become one message: a string where
+    all of it is text, else a list of parts."""
+
+    def __init__(self, *, bridge: bool = False) -> None:
+        self.pieces: list[bytes] = []
+        self._bridge = bridge
+        self._run: list[Kept] = []  # the user sides of the message that is still open
+        self._start = 0  # the piece that opened it
+        self._list = False  # whether it is a list of parts
+        self._last = ""  # role of the last closed message
+
+    def add(self, kept: Kept) -> None:
+        """One more entry."""
+        if kept.closed:
+            if not self._run and self._last == "assistant":
+                self._say(Kept(text=quoted(words.GO_ON)[1:-1]))
+            self._end()
+            self.pieces.append(b"," + kept.closed)
+            self._last = "tool" if kept.tools else "assistant"
+        if kept.text or kept.parts:
+            if not self._run and self._last == "tool" and self._bridge:
+                self.pieces.append(b',{"role":"assistant","content":' + quoted(words.BRIDGE) + b"}")
+            self._say(kept)
+
+    def _say(self, kept: Kept) -> None:
+        if not self._run:
+            self._start, self._list = len(self.pieces), bool(kept.parts)
+            self.pieces.append(_OPEN_LIST if self._list else _OPEN_TEXT)
+            self.pieces.append(kept.parts or kept.text)
+        elif kept.parts and not self._list:
+            parts = b",".join(_as_part(k) for k in (*self._run, kept))
+            self.pieces[self._start :] = [_OPEN_LIST, parts]
+            self._list = True
+        else:
+            self.pieces += (b",", _as_part(kept)) if self._list else (b"\\n\\n", kept.text)
+        self._run.append(kept)
+
+    def _end(self) -> None:
+        if self._run:
+            self.pieces.append(b"]}" if self._list else b'"}')
+            self._run = []
+
+    def tail(self, instruction: str = "") -> bytes:
+        """What closes the list, with one more thing said on the user's side; the list itself stays open."""
+        text = quoted(instruction)[1:-1] if instruction else b""
+        if not self._run:
+            return _OPEN_TEXT + text + b'"}' if text else b""
+        if self._list:
+            return (b"," + _as_part(Kept(text=text)) if text else b"") + b"]}"
+        return (b"\\n\\n" + text if text else b"") + b'"}'
+
+
+_OPEN_TEXT = b',{"role":"user","content":"'
+_OPEN_LIST = b',{"role":"user","content":['
+
+
+def _as_part(kept: Kept) -> bytes:
+    return kept.parts or b'{"type":"text","text":"' + kept.text + b'"}'
+
+
+class Chat:
+    """The chat dialect (`models.dialect.Dialect`) for one model of one session.
+
+    `tools` are offered in the order given; `images` has the bytes of attachments.
+    """
+
+    def __init__(self, endpoint: Endpoint, tools: Sequence[ToolSpec] = (), images: Images | None = None) -> None:
+        self._endpoint = endpoint
+        self._images = images
+        self._ids = WireIds()
+        self._history: History[Kept] = History(self._entry)
+        self._messages = self._new()
+        self._system: tuple[str, bytes] = ("", b"")
+        self._suffix = {calls: _suffix(endpoint, tools, calls) for calls in ("free", "forbidden")}
+
+    @property
+    def streamed(self) -> bool:
+        """Whether answers are asked for as streams."""
+        return self._endpoint.stream
+
+    def url(self) -> str:
+        """Where requests go."""
+        url = join(self._endpoint.base_url, "/chat/completions")
+        if self._endpoint.auth == "query" and self._endpoint.key:
+            from urllib.parse import quote
+
+            url += ("&" if "?" in url else "?") + "key=" + quote(self._endpoint.key, safe="")
+        return url
+
+    def headers(self) -> list[tuple[str, str]]:
+        """What goes with them, the key included."""
+        return auth_headers(self._endpoint)
+
+    def decoder(self, effect: int, emit: Emit) -> ChatReader:
+        """Reads the answer to one request."""
+        secrets = (self._endpoint.key,) if self._endpoint.key else ()
+        return ChatReader(self._endpoint.name, self.url(), effect, emit, secrets)
+
+    # -- requests ------------------------------------------------------------------------------------------------
+
+    def body(self, system: str, transcript: Transcript, calls: Calls) -> bytes:
+        """The request for the next reply. What was encoded for earlier requests is not encoded again."""
+        known = len(self._history.kept)
+        same = self._history.follow(transcript)
+        if same < known:
+            self._messages, same = self._new(), 0
+        for kept in self._history.kept[same:]:
+            self._messages.add(kept)
+        return self._joined(system, self._messages, "", calls)
+
+    def ask(self, system: str, transcript: Transcript, instruction: str) -> bytes:
+        """The request for one text about a history: the same bytes up to the instruction; calls are forbidden."""
+        messages = self._new()
+        for kept in self._history.look(transcript):
+            messages.add(kept)
+        return self._joined(system, messages, instruction, "forbidden")
+
+    def _new(self) -> Messages:
+        return Messages(bridge=self._endpoint.profile.bridge)
+
+    def _joined(self, system: str, messages: Messages, instruction: str, calls: Calls) -> bytes:
+        if self._system[0] is not system:
+            self._system = system, (b'{"role":"system","content":' + quoted(system) + b"}" if system else b"")
+        first = self._system[1]
+        rest = b"".join((*messages.pieces, messages.tail(instruction)))
+        return b"".join((b'{"messages":[', first, rest if first else rest[1:], b"]", self._suffix[calls]))
+
+    # -- entries -------------------------------------------------------------------------------------------------
+
+    def _entry(self, entry: Entry) -> Kept:
+        match entry:
+            case Prompt():
+                return self._prompt(entry)
+            case Step():
+                return self._step(entry)
+            case Note():
+                return Kept(text=quoted(words.note_text(entry))[1:-1])
+            case Summary():
+                return Kept(text=quoted(words.summary_text(entry))[1:-1])
+            case _:
+                assert_never(entry)
+
+    def _prompt(self, prompt: Prompt) -> Kept:
+        if prompt.elided or not self._shown(prompt.content):
+            text = words.prompt_text(prompt, self._why())
+            return Kept(text=quoted(text or words.NOTHING)[1:-1])
+        parts = [_text_part(words.memory_text(prompt.memory))] if prompt.memory.strip() else []
+        parts += [self._part(p) for p in prompt.content if isinstance(p, Image) or p.text.strip()]
+        return Kept(parts=b",".join(parts))
+
+    def _step(self, step: Step) -> Kept:
+        closed = [self._assistant(step.reply)]
+        parts: list[bytes] = []
+        for call, result in zip(step.reply.calls, step.results, strict=True):
+            closed.append(
+                b'{"role":"tool","tool_call_id":%s,"content":%s}'
+                % (quoted(self._ids.of(call)), quoted(words.result_text(result, self._pictures(result))))
+            )
+            shown = self._shown(() if result.elided else result.content)
+            if shown:
+                parts.append(_text_part(words.picture_label(call.name)))
+                parts += map(self._part, shown)
+        return Kept(b",".join(closed), parts=b",".join(parts), tools=bool(step.results))
+
+    def _assistant(self, reply: Reply) -> bytes:
+        """An assistant message: content null where there is no text, tool_calls only where there are calls."""
+        text = reply.text
+        content = text if text.strip() else "" if reply.calls else words.NO_TEXT
+        fields = b'{"role":"assistant","content":' + (quoted(content) if content else b"null")
+        if self._endpoint.profile.reasoning:
+            mine = [b.text for b in reply.blocks if isinstance(b, Reasoning) and b.model == self._endpoint.name]
+            fields += b',"reasoning_content":' + quoted("".join(mine))
+        if reply.calls:
+            fields += b',"tool_calls":[' + b",".join(map(self._call, reply.calls)) + b"]"
+        return fields + b"}"
+
+    def _call(self, call: Call) -> bytes:
+        name = call.name if _NAME.fullmatch(call.name) else re.sub(r"[^a-zA-Z0-9_-]", "_", call.name)[:64] or "unnamed"
+        return b'{"id":%s,"type":"function","function":{"name":%s,"arguments":%s}}' % (
+            quoted(self._ids.of(call)),
+            quoted(name),
+            quoted(call.args),
+        )
+
+    # -- images --------------------------------------------------------------------------------------------------
+
+    def _why(self) -> str:
+        """Why an image that is not withheld is not shown either; empty where images are taken."""
+        return "" if self._endpoint.profile.images else words.NO_IMAGES
+
+    def _shown(self, content: Sequence[Part]) -> list[Image]:
+        """The images that are sent as images."""
+        if self._why():
+            return []
+        return [p for p in content if isinstance(p, Image) and not p.withheld]
+
+    def _pictures(self, result: Result) -> str:
+        """What a tool message, which can only hold text, says of a result's images."""
+        images = [p for p in result.content if isinstance(p, Image)]
+        return "\n".join(
+            words.image_note(i) if i.withheld else words.image_note(i, self._why() or words.BELOW) for i in images
+        )
+
+    def _part(self, part: Part) -> bytes:
+        if isinstance(part, Text):
+            return _text_part(part.text)
+        data = self._bytes(part)
+        if part.withheld or data is None:
+            return _text_part(words.image_note(part, "" if part.withheld else words.GONE))
+        url = f"data:{part.media_type};base64,{b64encode(data).decode('ascii')}"
+        return b'{"type":"image_url","image_url":{"url":' + quoted(url) + b"}}"
+
+    def _bytes(self, image: Image) -> bytes | None:
+        try:
+            return self._images.get(image.digest) if self._images else None
+        except KeyError:
+            return None
+
+
+def _text_part(text: str) -> bytes:
+    return b'{"type":"text","text":' + quoted(text) + b"}"
+
+
+def _suffix(endpoint: Endpoint, tools: Sequence[ToolSpec], calls: Calls) -> bytes:
+    """Everything after the messages: only what the dialect demands, and what was configured.
+
+    A tool is never forced: `tool_choice` is `auto` or `none`, and there only beside tools. `top_p`, `seed` and
+    penalties are never sent.
+    """
+    fields: list[tuple[str, bytes]] = [
+        ("model", quoted(endpoint.model)),
+        ("stream", b"true" if endpoint.stream else b"false"),
+    ]
+    if endpoint.stream:
+        fields.append(("stream_options", b'{"include_usage":true}'))
+    if tools:
+        fields.append(("tools", b"[" + b",".join(map(_tool, tools)) + b"]"))
+        fields.append(("tool_choice", b'"auto"' if calls == "free" else b'"none"'))
+    if endpoint.max_output_tokens:
+        fields.append((endpoint.profile.output_parameter, str(endpoint.max_output_tokens).encode()))
+    if endpoint.temperature is not None:
+        fields.append(("temperature", msgspec.json.encode(endpoint.temperature)))
+    if endpoint.reasoning_effort:
+        fields.append(("reasoning_effort", quoted(endpoint.reasoning_effort)))
+    return b"".join(b",%s:%s" % (quoted(name), value) for name, value in fields) + b"}"
+
+
+def _tool(tool: ToolSpec) -> bytes:
+    return b'{"type":"function","function":{"name":%s,"description":%s,"parameters":%s}}' % (
+        quoted(tool.name),
+        quoted(tool.description),
+        msgspec.json.format(tool.schema.encode(), indent=-1),
+    )

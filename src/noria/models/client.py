@@ -1,0 +1,219 @@
+"""A model that is asked over HTTP: one dialect, one transport, one attempt at a time.
+
+Owns: the course of an attempt, from request to reply or failure; the idle limits; usage and cost. Must not know: any
+dialect's frames, retries (the machine's), any file.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+from msgspec.structs import replace
+
+from noria.core.content import Reply, Text, Usage
+from noria.core.errors import UsageError
+from noria.core.ports import Answered, Delta, Emit, Failure, Model, ModelRequest, ToolSpec
+from noria.core.state import ModelSpec
+from noria.core.transcript import Transcript
+from noria.models import retry
+from noria.models.catalog import Endpoint, priced
+from noria.models.dialect import Decoder, Dialect
+from noria.models.encode import Images
+from noria.models.errors import TransportError
+from noria.models.sse import Parser
+from noria.models.transport import Response, Transport
+
+TAIL = 5.0  # seconds that a report of usage and the connection's end have after the reply itself has ended
+ERROR_BODY = 1 << 20  # bytes of an error's body that are read
+
+
+class HttpModel:
+    """`core.ports.Model` over HTTP. One serves one session: it keeps the encoded history.
+
+    `complete` is the compactor's request. Both answer with a value; only cancelling raises, and closes the connection.
+    """
+
+    def __init__(self, endpoint: Endpoint, dialect: Dialect, transport: Transport) -> None:
+        self.endpoint = endpoint
+        self._dialect = dialect
+        self._transport = transport
+        self._secrets = (endpoint.key,) if endpoint.key else ()
+
+    async def reply(self, request: ModelRequest, emit: Emit) -> Answered | Failure:
+        """One attempt at a reply."""
+        body = self._dialect.body(request.system, request.transcript, request.calls)
+        return await self._attempt(body, request.effect, emit)
+
+    async def complete(
+        self, system: str, transcript: Transcript, instruction: str, model: ModelSpec
+    ) -> Answered | Failure:
+        """One text about a history: the same prefix as every request has, so that the provider's cache holds, then the
+        instruction. Tool calls in the answer are dropped; without text it is Failure `empty`."""
+        answer = await self._attempt(self._dialect.ask(system, transcript, instruction), 0, _nowhere)
+        if isinstance(answer, Failure):
+            return answer
+        texts = tuple(b for b in answer.reply.blocks if isinstance(b, Text))
+        if not any(b.text.strip() for b in texts):
+            return Failure("empty", detail="the model's answer has no text", usage=answer.usage)
+        return Answered(Reply(texts, answer.reply.end, answer.reply.model), answer.usage)
+
+    async def _attempt(self, body: bytes, effect: int, emit: Emit) -> Answered | Failure:
+        url, decoder = self._dialect.url(), self._dialect.decoder(effect, emit)
+        streamed = self._dialect.streamed
+        headers = [
+            *self._dialect.headers(),
+            ("content-type", "application/json"),
+            ("accept", "text/event-stream" if streamed else "application/json"),
+            ("accept-encoding", "identity"),
+            ("user-agent", "noria"),
+        ]
+        idle = self.endpoint.idle
+        try:
+            first = idle.first if streamed else idle.comments
+            response = await self._transport.post(url, _unique(headers), body, idle, first=first)
+            try:
+                answer = await self._answer(response, decoder, url)
+            finally:
+                response.close(whole=decoder.done)
+        except TransportError as error:
+            answer = retry.from_transport(error, url, self._secrets)
+        usage = priced(answer.usage, self.endpoint.price, whole=isinstance(answer, Answered))
+        return replace(answer, usage=usage)
+
+    async def _answer(self, response: Response, decoder: Decoder, url: str) -> Answered | Failure:
+        kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
+        if not 200 <= response.status < 300:
+            return await self._refused(response, url)
+        if kind in ("text/html", "application/xhtml+xml"):
+            return retry.not_the_dialect(self.endpoint.dialect, url, "its answer is a web page", self._secrets)
+        whole = kind == "application/json" or (kind != "text/event-stream" and not self._dialect.streamed)
+        try:
+            await (self._whole(response, decoder) if whole else self._stream(response, decoder))
+        except TransportError:
+            if not decoder.ended:
+                answer = decoder.result()
+                if isinstance(answer, Failure) and answer.kind != "truncated":
+                    return answer  # what the provider said counts for more than how the connection ended
+                raise
+        return decoder.result()
+
+    async def _refused(self, response: Response, url: str) -> Failure:
+        """A status that is no answer: what its body says, as far as it comes."""
+        try:
+            body = await response.read(TAIL, ERROR_BODY)
+        except TransportError:
+            body = b""
+        return retry.from_status(response.status, response.headers, body, url, self._secrets)
+
+    async def _whole(self, response: Response, decoder: Decoder, begun: bytes = b"") -> None:
+        decoder.whole(begun + await response.read(self.endpoint.idle.between))
+
+    async def _stream(self, response: Response, decoder: Decoder) -> None:
+        """Feed the decoder until the reply is there. A stream that turns out to be one JSON body is read as such."""
+        idle, clock, parser = self.endpoint.idle, asyncio.get_running_loop().time, Parser()
+        limit, alive, since = idle.first, 0, clock()
+        begun = False
+        while not decoder.done:
+            chunk = await response.chunk(TAIL if decoder.ended else limit)
+            if not chunk:
+                for event in parser.close():
+                    decoder.event(event)
+                return
+            if not begun and chunk.strip():
+                begun = True
+                if chunk.lstrip()[:1] in b"{[<":
+                    await self._whole(response, decoder, chunk)
+                    return
+            limit = idle.between
+            for event in parser.feed(chunk):
+                decoder.event(event)
+                if decoder.done:
+                    return
+            if parser.alive != alive:
+                alive, since = parser.alive, clock()
+            elif clock() - since > idle.comments:
+                raise TransportError("timeout", f"the server sent nothing but comments for {idle.comments:g} s")
+
+
+class ChatModel(HttpModel):
+    """A model that speaks the chat dialect. Raises UsageError for settings that can never work.
+
+    `tools` are offered in the order given; `images` has the bytes of attachments; a transport can serve many models.
+    """
+
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        *,
+        tools: Sequence[ToolSpec] = (),
+        images: Images | None = None,
+        transport: Transport | None = None,
+    ) -> None:
+        from noria.models.chat import Chat
+
+        endpoint.check()
+        super().__init__(endpoint, Chat(endpoint, tools, images), transport or Transport())
+
+
+def http_model(
+    endpoint: Endpoint,
+    *,
+    tools: Sequence[ToolSpec] = (),
+    images: Images | None = None,
+    transport: Transport | None = None,
+) -> HttpModel:
+    """The model at an endpoint, in its dialect. Raises UsageError where that is not built or settings are wrong."""
+    match endpoint.dialect:
+        case "chat":
+            return ChatModel(endpoint, tools=tools, images=images, transport=transport)
+        case _:
+            raise UsageError(f"the dialect {endpoint.dialect!r} is not built yet: use chat:")
+
+
+class Completing(Model, Protocol):
+    """A model that can also be asked for one text about a history."""
+
+    async def complete(
+        self, system: str, transcript: Transcript, instruction: str, model: ModelSpec
+    ) -> Answered | Failure:
+        """The text, or why there is none."""
+        ...
+
+
+class Chain:
+    """The models of a session by configured name; a request goes to the one that it names."""
+
+    def __init__(self, models: Mapping[str, Completing]) -> None:
+        self._models = dict(models)
+
+    async def reply(self, request: ModelRequest, emit: Emit) -> Answered | Failure:
+        """One attempt at a reply, by `request.model`."""
+        model = self._models.get(request.model.name)
+        return await model.reply(request, emit) if model else self._unknown(request.model)
+
+    async def complete(
+        self, system: str, transcript: Transcript, instruction: str, model: ModelSpec
+    ) -> Answered | Failure:
+        """One text about a history, by `model`."""
+        found = self._models.get(model.name)
+        return await found.complete(system, transcript, instruction, model) if found else self._unknown(model)
+
+    def _unknown(self, model: ModelSpec) -> Failure:
+        known = ", ".join(self._models) or "none"
+        return Failure(
+            "unknown_model", detail=f"no model is configured as {model.name!r} (configured: {known})", usage=Usage()
+        )
+
+
+def _unique(headers: list[tuple[str, str]]) -> list[tuple[str, str]]:
+    """Each header once; the configured ones, which come first, win."""
+    found: dict[str, str] = {}
+    for name, value in headers:
+        found.setdefault(name, value)
+    return list(found.items())
+
+
+def _nowhere(delta: Delta) -> None:
+    """Nobody watches a summary being written."""

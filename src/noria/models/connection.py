@@ -1,0 +1,274 @@
+"""One connection to a server: its opening (through a proxy where there is one), and one exchange after the other on it.
+
+Owns: the socket's life, HTTP/1.1 by h11, waiting with a limit. Must not know: which requests share it, any dialect.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, TypeAlias, cast
+
+import h11
+
+from noria.models.dial import dial
+from noria.models.errors import StaleConnection, TransportError
+from noria.models.proxies import Proxy
+
+if TYPE_CHECKING:
+    from ssl import SSLContext
+
+Header: TypeAlias = tuple[str, str]
+Received: TypeAlias = h11.Response | h11.Data | h11.EndOfMessage
+
+HEAD = 65_536  # bytes that the head of an answer may have
+LINGER = 2.0  # seconds that an answer whose end mark came has for its last bytes before the connection is given up
+
+
+class Connection(asyncio.Protocol):
+    """An open connection. It is `free` between exchanges; whatever a server sends then ends it."""
+
+    def __init__(self) -> None:
+        self.loop = asyncio.get_running_loop()
+        self.used = 0  # exchanges begun
+        self.free = True
+        self.since = 0.0  # loop time from which on it was free
+        self._http = _client()
+        self._transport: asyncio.Transport | None = None
+        self._waiter: asyncio.Future[bool] | None = None
+        self._lost: str | None = None  # why the connection ended; empty: in good order
+        self._answered = False
+        self._draining: Callable[[], None] | None = None
+
+    # -- asyncio calls these -------------------------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """It is open."""
+        self._transport = cast(asyncio.Transport, transport)
+
+    def data_received(self, data: bytes) -> None:
+        """Bytes of an answer; when none is waited for the connection cannot be used any more."""
+        if self.free and self.used:
+            self.abort()
+            return
+        self._answered = True
+        self._http.receive_data(data)
+        if self._draining:
+            self._drain()
+        self._wake()
+
+    def eof_received(self) -> bool:
+        """The server has said all it will say."""
+        self._end("")
+        return False
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """It is gone."""
+        self._end(_words(exc) if exc else "")
+
+    def _end(self, why: str) -> None:
+        if self._lost is None:
+            self._lost = why
+            if not why:  # a reset is not the end of a body, however that body is framed
+                self._http.receive_data(b"")
+        self._wake()
+
+    def _wake(self, *, in_time: bool = True) -> None:
+        if self._waiter and not self._waiter.done():
+            self._waiter.set_result(in_time)
+
+    # -- exchanges -----------------------------------------------------------------------------------------------
+
+    @property
+    def usable(self) -> bool:
+        """Whether another exchange may be tried on it."""
+        return self.free and self._lost is None and self._transport is not None and not self._transport.is_closing()
+
+    def send(self, method: str, target: str, headers: Sequence[Header], body: bytes) -> None:
+        """Begin an exchange. Raises TransportError (bad_request) for a header that HTTP does not allow."""
+        assert self._transport is not None
+        try:
+            request = h11.Request(method=method, target=target, headers=list(headers))
+        except (h11.LocalProtocolError, UnicodeEncodeError) as error:
+            raise TransportError("bad_request", f"a header or the address cannot be sent: {error}") from None
+        self.used += 1
+        self.free, self._answered = False, False
+        pieces = [self._http.send(request), self._http.send(h11.Data(data=body)), self._http.send(h11.EndOfMessage())]
+        self._transport.write(b"".join(p for p in pieces if p))
+
+    async def receive(self, limit: float) -> Received:
+        """The next part of the answer: its head, data, its end. `limit`: seconds without a byte before it is given up.
+
+        Raises StaleConnection where a kept connection ends before the first byte, else TransportError.
+        """
+        while True:
+            try:
+                event = self._http.next_event()
+            except h11.RemoteProtocolError as error:
+                raise self._broken(str(error)) from None
+            if event is h11.NEED_DATA:
+                if self._lost:
+                    raise self._broken("")
+                await self._more(limit)
+            elif isinstance(event, h11.ConnectionClosed):
+                raise self._broken("")
+            elif isinstance(event, h11.Response | h11.Data | h11.EndOfMessage):
+                return event
+
+    async def _more(self, limit: float) -> None:
+        self._waiter = self.loop.create_future()
+        timer = self.loop.call_later(limit, self._late)
+        try:
+            in_time = await self._waiter
+        finally:
+            timer.cancel()
+            self._waiter = None
+        if not in_time:
+            raise TransportError("timeout", f"the server was silent for {limit:g} s")
+
+    def _late(self) -> None:
+        self._wake(in_time=False)
+
+    def _broken(self, why: str) -> Exception:
+        """What the end of this exchange is: asked again (a stale connection), cut, or not HTTP at all."""
+        if self._lost is None:
+            return TransportError("bad_request", f"the server's answer is not HTTP: {why}")
+        if not self._answered:
+            if self.used > 1:
+                return StaleConnection()
+            return TransportError("network", f"the server closed the connection without an answer{_colon(self._lost)}")
+        if self._lost:
+            return TransportError("network", f"the connection broke in the middle of the answer{_colon(self._lost)}")
+        return TransportError("truncated", "the server closed the connection in the middle of its answer")
+
+    def recycle(self) -> bool:
+        """Make it free for the next exchange; false where HTTP says that it must end."""
+        if self._http.our_state is not h11.DONE or self._http.their_state is not h11.DONE or self._lost is not None:
+            return False
+        if self._http.trailing_data[0]:
+            return False
+        self._http.start_next_cycle()
+        self.free, self.since, self._draining = True, self.loop.time(), None
+        return True
+
+    def drain(self, done: Callable[[], None]) -> None:
+        """Nobody reads this answer any more: `done` is called when its end has come, else it ends soon."""
+        self._draining = done
+        self.loop.call_later(LINGER, self._give_up, done)
+        self._drain()
+
+    def _drain(self) -> None:
+        try:
+            event = self._http.next_event()
+            while isinstance(event, h11.Data):
+                event = self._http.next_event()
+        except h11.RemoteProtocolError:
+            self.abort()
+            return
+        if isinstance(event, h11.EndOfMessage) and self._draining:
+            self._draining()
+        elif event is not h11.NEED_DATA:
+            self.abort()
+
+    def _give_up(self, done: Callable[[], None]) -> None:
+        if self._draining is done:
+            self.abort()
+
+    def abort(self) -> None:
+        """Close it now, whatever is under way."""
+        self._draining = None
+        self._end("closed by noria")
+        if self._transport:
+            self._transport.abort()
+
+    # -- opening -------------------------------------------------------------------------------------------------
+
+    async def tunnel(self, host: str, port: int, proxy: Proxy, limit: float) -> None:
+        """Ask the proxy for a way through to the server (CONNECT). Raises TransportError."""
+        place = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        headers = [("host", place)]
+        if proxy.authorization:
+            headers.append(("proxy-authorization", proxy.authorization))
+        assert self._transport is not None
+        request = h11.Request(method="CONNECT", target=place, headers=headers)
+        self.free = False
+        self._transport.write((self._http.send(request) or b"") + (self._http.send(h11.EndOfMessage()) or b""))
+        answer = await self.receive(limit)
+        status = answer.status_code if isinstance(answer, h11.Response) else 0
+        if status == 407:
+            raise TransportError(
+                "bad_request",
+                f"the proxy {proxy.host}:{proxy.port} asks for a login: put it in its "
+                "address (http://user:password@host:port)",
+            )
+        if not 200 <= status < 300:
+            raise TransportError("network", f"the proxy {proxy.host}:{proxy.port} answered {status} to CONNECT {place}")
+        self._http = _client()
+        self.free = True
+
+    async def secure(self, context: SSLContext, host: str, limit: float) -> None:
+        """Begin TLS with `host`. Raises TransportError."""
+        assert self._transport is not None
+        from ssl import SSLCertVerificationError, SSLError
+
+        try:
+            transport = await self.loop.start_tls(
+                self._transport, self, context, server_hostname=host, ssl_handshake_timeout=limit
+            )
+        except SSLCertVerificationError as error:
+            raise TransportError(
+                "bad_request",
+                f"the certificate of {host} is not trusted ({error.verify_message}): if its authority is your own, "
+                "name its file in SSL_CERT_FILE",
+            ) from None
+        except SSLError as error:
+            kind = "bad_request" if "WRONG_VERSION" in str(error) else "network"
+            hint = " (does it speak http instead of https?)" if kind == "bad_request" else ""
+            raise TransportError(kind, f"TLS with {host} failed: {error.reason or error}{hint}") from None
+        except (OSError, TimeoutError) as error:
+            raise TransportError("network", f"TLS with {host} failed: {_words(error)}") from None
+        if transport is None:
+            raise TransportError("network", f"TLS with {host} failed: the connection was closed")
+        self._transport = transport
+
+
+async def open_connection(
+    host: str,
+    port: int,
+    context: SSLContext | None,
+    proxy: Proxy | None,
+    proxy_context: SSLContext | None,
+    limit: float,
+) -> Connection:
+    """A new connection to the server; to the proxy where it is asked for plain http. Raises TransportError."""
+    connection: Connection | None = None
+    try:
+        async with asyncio.timeout(limit):
+            sock = await dial(proxy.host if proxy else host, proxy.port if proxy else port)
+            connection = (await asyncio.get_running_loop().create_connection(Connection, sock=sock))[1]
+            if proxy and proxy_context:
+                await connection.secure(proxy_context, proxy.host, limit)
+            if proxy and context:
+                await connection.tunnel(host, port, proxy, limit)
+            if context:
+                await connection.secure(context, host, limit)
+    except BaseException as error:
+        if connection:
+            connection.abort()
+        if isinstance(error, TimeoutError):
+            place = f"{proxy.host}:{proxy.port} (the proxy)" if proxy else f"{host}:{port}"
+            raise TransportError("network", f"no connection to {place} within {limit:g} s") from None
+        raise
+    return connection
+
+
+def _client() -> h11.Connection:
+    return h11.Connection(h11.CLIENT, max_incomplete_event_size=HEAD)
+
+
+def _words(error: BaseException) -> str:
+    return (getattr(error, "strerror", None) or str(error) or type(error).__name__).lower()
+
+
+def _colon(why: str) -> str:
+    return f": {why}" if why else ""

@@ -1,0 +1,25 @@
+"""What can go wrong between noria and a server, before anything is known of what the server meant.
+
+Owns: TransportError. Must not know: any dialect, any HTTP status.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+Trouble: TypeAlias = Literal["network", "timeout", "truncated", "bad_request"]
+
+
+class TransportError(Exception):
+    """No whole answer came. `kind` is the failure kind it becomes: `network` (refused, reset, no such host), `timeout`
+    (an idle limit), `truncated` (closed in good order, but too early), `bad_request` (it can never work as configured:
+    an untrusted certificate, a wrong address). `detail` is one line: the cause, and what to do where that is known."""
+
+    def __init__(self, kind: Trouble, detail: str) -> None:
+        super().__init__(detail)
+        self.kind: Trouble = kind
+        self.detail = detail
+
+
+class StaleConnection(Exception):
+    """A kept connection turned out to be closed before a byte of the answer came: the request may be sent once more."""

@@ -1,0 +1,290 @@
+"""HTTP behind one small class: a request goes out, an answer comes back in chunks; connections are kept and used again.
+
+Owns: which connection a request takes, repeating it when a kept one was stale, TLS settings, the idle limits. Must not
+know: what a request or an answer means. h11 is imported with the first request.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Mapping, Sequence
+from typing import TYPE_CHECKING, TypeAlias
+from urllib.parse import urlsplit
+
+import msgspec
+
+from noria.models.errors import StaleConnection, TransportError
+from noria.models.proxies import Proxy, proxy_for, shown_url
+
+if TYPE_CHECKING:
+    from ssl import SSLContext
+
+    from noria.models.connection import Connection
+
+Header: TypeAlias = tuple[str, str]
+
+KEEP = 8  # free connections kept to one server
+KEEP_FOR = 55.0  # seconds that a free connection is kept: most servers close theirs after 60
+BUNDLES = ("/etc/ssl/cert.pem", "/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt")
+
+
+class Idle(msgspec.Struct, frozen=True):
+    """How long a server may be silent, in seconds; there is no limit on a whole answer.
+
+    `connect`: until the connection stands. `first`: to the first byte of a streamed answer's head, and again of its
+    body. `between`: from then on between two bytes. `comments`: without data while comment lines (`: ping`) come, and
+    the wait for an answer that is not streamed, which is silent while the model works.
+    """
+
+    connect: float = 20.0
+    first: float = 300.0
+    between: float = 120.0
+    comments: float = 600.0
+
+
+class Address(msgspec.Struct, frozen=True):
+    """Where a URL points to: `target` is path and query as they are sent, `place` the value of the host header."""
+
+    tls: bool
+    host: str
+    port: int
+    place: str
+    target: str
+
+
+def address(url: str) -> Address:
+    """The address in a URL. Raises TransportError (bad_request) where it is none that can be asked."""
+    try:
+        parts = urlsplit(url.strip())
+        host, port = parts.hostname, parts.port
+        if host and not host.isascii():
+            host = host.encode("idna").decode("ascii")
+    except ValueError:
+        parts, host, port = urlsplit(""), None, None
+    if parts.scheme not in ("http", "https") or not host:
+        raise TransportError(
+            "bad_request", f"{shown_url(url)!r} is no address of a server: write it like https://host/v1"
+        )
+    tls = parts.scheme == "https"
+    usual = 443 if tls else 80
+    place = f"[{host}]" if ":" in host else host
+    target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+    return Address(tls, host, port or usual, place if port in (None, usual) else f"{place}:{port}", _quoted(target))
+
+
+def _quoted(target: str) -> str:
+    if target.isascii() and target.isprintable() and " " not in target:
+        return target
+    from urllib.parse import quote
+
+    return quote(target, safe="/?:@!$&'()*+,;=%-._~")
+
+
+class Response:
+    """An answer whose head is there. Read it in chunks; `close()` when done with it, at any point."""
+
+    def __init__(
+        self, connection: Connection, transport: Transport, key: _Key, status: int, headers: Mapping[str, str]
+    ):
+        self.status = status
+        self.headers = headers
+        self._connection = connection
+        self._transport = transport
+        self._key = key
+        self._ended = self._closed = False
+        self._inflate = _inflater(headers.get("content-encoding", ""))
+
+    async def chunk(self, limit: float) -> bytes:
+        """The next bytes of the body, or b"" at its end. Raises TransportError; `limit`: seconds of silence."""
+        from h11 import Data
+
+        while not self._ended:
+            event = await self._connection.receive(limit)
+            if isinstance(event, Data):
+                data = bytes(event.data)
+                if self._inflate:
+                    data = self._inflate(data)
+                if data:
+                    return data
+            else:
+                self._ended = True
+        return b""
+
+    async def chunks(self, limit: float) -> AsyncIterator[bytes]:
+        """The body, chunk by chunk."""
+        while data := await self.chunk(limit):
+            yield data
+
+    async def read(self, limit: float, most: int = 64 << 20) -> bytes:
+        """The whole body. Raises TransportError (bad_request) where it is longer than `most` bytes."""
+        parts: list[bytes] = []
+        size = 0
+        while data := await self.chunk(limit):
+            parts.append(data)
+            size += len(data)
+            if size > most:
+                raise TransportError("bad_request", f"the answer is longer than {most:,} bytes")
+        return b"".join(parts)
+
+    def close(self, *, whole: bool = False) -> None:
+        """Give the connection back when the body has ended, else close it at once. `whole`: what came is enough; the
+        few bytes to the end of the body may still come, so that the connection can be used again."""
+        connection, transport, key = self._connection, self._transport, self._key
+        if self._closed:
+            return
+        self._closed = True
+        if self._ended:
+            transport.give_back(key, connection)
+        elif whole:
+            connection.drain(lambda: transport.give_back(key, connection))
+        else:
+            connection.abort()
+
+
+_Key: TypeAlias = tuple[str, int, bool, Proxy | None]
+
+
+class Transport:
+    """Sends requests. One serves any number of servers and sessions at once, within one event loop at a time.
+
+    `env` is where proxies and certificates are looked up (SSL_CERT_FILE, SSL_CERT_DIR, HTTPS_PROXY, HTTP_PROXY,
+    ALL_PROXY, NO_PROXY): the process's own unless given.
+    """
+
+    def __init__(self, env: Mapping[str, str] | None = None) -> None:
+        self._env = os.environ if env is None else env
+        self._free: dict[_Key, list[Connection]] = {}
+        self._context: SSLContext | None = None
+
+    async def post(
+        self, url: str, headers: Sequence[Header], body: bytes, idle: Idle, *, first: float = 0.0
+    ) -> Response:
+        """Send a request; return when the head of its answer is there. Raises TransportError.
+
+        `first`: seconds to wait for it, `idle.first` unless given. Cancelling closes the connection at once. A kept
+        connection that the server had closed meanwhile is replaced, and the request sent once more, without a word.
+        """
+        where = address(url)
+        proxy = proxy_for("https" if where.tls else "http", where.host, where.port, self._env)
+        target, sent = where.target, [("host", where.place), *headers, ("content-length", str(len(body)))]
+        if proxy and not where.tls:
+            target = f"http://{where.place}{target}"
+            if proxy.authorization:
+                sent.append(("proxy-authorization", proxy.authorization))
+        key: _Key = (where.host, where.port, where.tls, proxy)
+        kept = self._take(key)
+        if kept:
+            try:
+                return await self._exchange(kept, key, target, sent, body, first or idle.first)
+            except StaleConnection:
+                pass
+        fresh = await self._open(where, proxy, idle.connect)
+        return await self._exchange(fresh, key, target, sent, body, first or idle.first)
+
+    async def _exchange(
+        self, connection: Connection, key: _Key, target: str, headers: list[Header], body: bytes, limit: float
+    ) -> Response:
+        from h11 import Response as Head
+
+        try:
+            connection.send("POST", target, headers, body)
+            head = await connection.receive(limit)
+        except BaseException:
+            connection.abort()
+            raise
+        if not isinstance(head, Head):
+            connection.abort()
+            raise TransportError("bad_request", "the server's answer is not HTTP: it has no head")
+        fields: dict[str, str] = {}
+        for name, value in head.headers:
+            fields.setdefault(name.decode("ascii"), value.decode("utf-8", "replace"))
+        return Response(connection, self, key, head.status_code, fields)
+
+    async def _open(self, where: Address, proxy: Proxy | None, limit: float) -> Connection:
+        from noria.models.connection import open_connection
+
+        context = self._tls() if where.tls else None
+        outer = self._tls() if proxy and proxy.tls else None
+        return await open_connection(where.host, where.port, context, proxy, outer, limit)
+
+    def _tls(self) -> SSLContext:
+        if self._context is None:
+            self._context = tls_context(self._env)
+        return self._context
+
+    # -- kept connections ----------------------------------------------------------------------------------------
+
+    def _take(self, key: _Key) -> Connection | None:
+        """The connection to that server that was used last and can be used again."""
+        kept = self._free.get(key, [])
+        loop = asyncio.get_running_loop()
+        while kept:
+            connection = kept.pop()
+            if connection.loop is not loop:
+                continue  # of a loop that is over
+            if connection.usable and loop.time() - connection.since < KEEP_FOR:
+                return connection
+            connection.abort()
+        return None
+
+    def give_back(self, key: _Key, connection: Connection) -> None:
+        """Keep a connection whose answer has ended, unless HTTP or the number of those kept says no."""
+        kept = self._free.setdefault(key, [])
+        kept[:] = [c for c in kept if c.usable]
+        if len(kept) < KEEP and connection.recycle():
+            kept.append(connection)
+        else:
+            connection.abort()
+
+    async def aclose(self) -> None:
+        """Close the connections that are kept. The transport can still be used."""
+        for kept in self._free.values():
+            for connection in kept:
+                if connection.loop is asyncio.get_running_loop():
+                    connection.abort()
+        self._free.clear()
+        await asyncio.sleep(0)
+
+
+def tls_context(env: Mapping[str, str]) -> SSLContext:
+    """Which certificates are trusted: SSL_CERT_FILE and SSL_CERT_DIR, else the system's. Raises TransportError."""
+    import ssl
+
+    file, folder = env.get("SSL_CERT_FILE", ""), env.get("SSL_CERT_DIR", "")
+    if file or folder:
+        try:
+            context = ssl.create_default_context(cafile=file or None, capath=folder or None)
+        except (OSError, ssl.SSLError) as error:
+            raise TransportError(
+                "bad_request", f"SSL_CERT_FILE names {file!r}, which cannot be used: {error.strerror or error}"
+            ) from None
+    else:
+        context = ssl.create_default_context()
+        paths = ssl.get_default_verify_paths()
+        if not (paths.cafile or paths.capath):
+            found = next((b for b in BUNDLES if os.path.exists(b)), None)
+            if found:
+                context.load_verify_locations(found)
+    context.set_alpn_protocols(["http/1.1"])
+    return context
+
+
+class _Inflater:
+    """The bytes of a compressed body (noria asks for none, some servers send it all the same)."""
+
+    def __init__(self) -> None:
+        import zlib
+
+        self._error = zlib.error
+        self._object = zlib.decompressobj(47)
+
+    def __call__(self, data: bytes) -> bytes:
+        try:
+            return self._object.decompress(data)
+        except self._error as error:
+            raise TransportError("bad_request", f"the answer's compression cannot be read: {error}") from None
+
+
+def _inflater(encoding: str) -> _Inflater | None:
+    return _Inflater() if encoding.strip().lower() in ("gzip", "x-gzip", "deflate") else None
