@@ -102,9 +102,11 @@ class Processes:
         env = self._env | {proctree.MARK: f"{self._outer},{mark}" if self._outer else mark}
         path = spill.path(f"{name}-{mark}.txt") if spill else ""
         self._shell = self._shell or _find_shell()
-        go_read, go = os.pipe()
-        out, out_write = os.pipe()
+        pipes: list[int] = []
         try:
+            pipes += os.pipe()
+            pipes += os.pipe()
+            go_read, go, out, out_write = pipes
             process = subprocess.Popen(
                 [os.path.basename(self._shell), "-c", HOLD + command],
                 executable=self._shell,
@@ -116,12 +118,11 @@ class Processes:
                 start_new_session=True,
             )
         except (OSError, ValueError) as error:
-            os.close(go)
-            os.close(out)
+            for fd in pipes:
+                os.close(fd)
             raise ToolError(_not_started(error, cwd)) from None
-        finally:
-            os.close(go_read)
-            os.close(out_write)
+        os.close(go_read)
+        os.close(out_write)
         return Held(process, go, out, mark, Output(spill, path))
 
     async def close(self) -> None:
@@ -163,14 +164,13 @@ class Held:
             return "stopped"
         loop = self._loop = asyncio.get_running_loop()
         over = self._over = loop.create_future()
-        os.set_blocking(self._out, False)
-        loop.add_reader(self._out, self._read)
-        self._watch(loop)
-        timers = (
-            loop.call_later(timeout, self._resolve, "timeout"),
-            loop.call_later(SAVE_AFTER, self.output.keep),
-        )
+        timers: list[asyncio.TimerHandle] = []
         try:
+            os.set_blocking(self._out, False)
+            loop.add_reader(self._out, self._read)
+            self._watch(loop)
+            timers.append(loop.call_later(timeout, self._resolve, "timeout"))
+            timers.append(loop.call_later(SAVE_AFTER, self.output.keep))
             self._let_go()
             ending = await over
             if ending == "exited":
@@ -178,7 +178,7 @@ class Held:
             else:
                 await self.stop()
             return ending
-        except asyncio.CancelledError:
+        except BaseException:
             await self.stop()
             raise
         finally:
@@ -231,12 +231,13 @@ class Held:
 
     def _watch(self, loop: asyncio.AbstractEventLoop) -> None:
         """Have `_exited` called when the shell has ended."""
-        if hasattr(os, "pidfd_open"):
+        try:
             self._pidfd = os.pidfd_open(self._process.pid)
-            loop.add_reader(self._pidfd, self._exited)
-        else:
+        except (AttributeError, OSError):  # not Linux, or an old one: a thread waits
             waiting = loop.run_in_executor(None, self._process.wait)
             waiting.add_done_callback(lambda _: self._exited())
+        else:
+            loop.add_reader(self._pidfd, self._exited)
 
     def _exited(self) -> None:
         if self._reaped():

@@ -1,0 +1,263 @@
+"""The gates that every call passes, in order, before it may run; each refusal tells the model what to do next.
+
+Owns: the order known, allowed in this mode, JSON, schema, pre hooks, approval; the texts of refusals. Must not know:
+any tool's inside, how a person is asked. What fails in here says no.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from typing import Any, Literal, Protocol, TypeAlias, TypeVar
+
+import msgspec
+
+from noria.core.content import Call, Result, Status, Text
+from noria.core.events import Allow, Ask, External, Refuse, Verdict
+from noria.core.ports import Claims
+from noria.guard.modes import MODES, PermissionMode, available, inside, judge, kind
+
+WhenAsked: TypeAlias = Literal["person", "pause", "deny"]
+Hook: TypeAlias = Callable[[int, Call, str], Awaitable[Verdict | None]]
+
+SHOWN = 500  # characters of broken arguments that a refusal shows
+
+
+class Checked(Protocol):
+    """What the gates have to know of a tool."""
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+        ...
+
+    @property
+    def read_only(self) -> bool:
+        """Whether it says that it changes nothing."""
+        ...
+
+    def check(self, args: Mapping[str, Any]) -> str:
+        """Why the arguments do not fit its schema; empty where they do."""
+        ...
+
+
+class Catalogue(Protocol):
+    """The tools of a session."""
+
+    def get(self, name: str) -> Checked | None:
+        """The tool of that name."""
+        ...
+
+    def near(self, name: str) -> list[str]:
+        """Names that look like it."""
+        ...
+
+    def names(self) -> list[str]:
+        """Every name, in order."""
+        ...
+
+
+class Named(Protocol):
+    """A tool, as far as offering it goes."""
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+        ...
+
+    @property
+    def read_only(self) -> bool:
+        """Whether it says that it changes nothing."""
+        ...
+
+
+N = TypeVar("N", bound=Named)
+
+
+class Gates:
+    """Implements core.ports.Gate. `mode` may be changed at a step's border."""
+
+    def __init__(
+        self,
+        tools: Catalogue,
+        claims: Callable[[Call], Claims],
+        workspace: str,
+        *,
+        mode: PermissionMode = "default",
+        asked: WhenAsked = "deny",
+        folders: Iterable[str] = (),
+        readable: Iterable[str] = (),
+        hooks: Sequence[Hook] = (),
+    ) -> None:
+        """`claims` tells the real paths of a call. `workspace` and `folders` (added ones): real paths in which the
+        mode table holds; in `readable` (outputs that were spilled) reading counts as inside too. `asked`: whether a
+        call that needs approval is put to a person, left open (`pause`), or denied because nobody is there."""
+        self.mode: PermissionMode = mode
+        self.asked: WhenAsked = asked
+        self.hooks = tuple(hooks)
+        self._tools = tools
+        self._claims = claims
+        self._workspace = workspace
+        self._folders = (workspace, *folders)
+        self._readable = (*self._folders, *readable)
+
+    async def decide(self, effect: int, call: Call) -> Verdict:
+        """The verdict. Never raises but for being cancelled: what fails in a gate or a hook refuses the call."""
+        try:
+            return await self._decide(effect, call)
+        except Exception as error:  # noqa: BLE001 - whatever is wrong with a guard or a hook, it must not let through
+            reason = f"{type(error).__name__}: {error}"
+            return refuse(
+                call,
+                "denied",
+                f"ERROR: {call.name} was not run: the check before it failed ({reason}). Do not retry it; say so",
+            )
+
+    async def _decide(self, effect: int, call: Call) -> Verdict:
+        tool = self._tools.get(call.name)
+        if tool is None:
+            return self._unknown(call)
+        if not available(self.mode, kind(tool.name, read_only=tool.read_only)):
+            return self._blocked(call)
+        unfit = _arguments_refused(tool, call)
+        if unfit is not None:
+            return unfit
+        asked = False
+        for hook in self.hooks:
+            match await hook(effect, call, call.args):
+                case None:
+                    pass
+                case Allow(args=args):  # what it rewrote has to fit as well, and passes the approval as it is now
+                    call = msgspec.structs.replace(call, args=args)
+                    unfit = _arguments_refused(tool, call)
+                    if unfit is not None:
+                        return unfit
+                case Ask():
+                    asked = True
+                case (Refuse() | External()) as verdict:
+                    return verdict
+        return self._approve(tool, call, asked)
+
+    def _approve(self, tool: Checked, call: Call, asked: bool) -> Verdict:
+        claims = self._claims(call)
+        strange_reads = [p for p in (*claims.reads, *claims.deep) if not inside(p, self._readable)]
+        strange_writes = [p for p in claims.writes if not inside(p, self._folders)]
+        what = kind(tool.name, read_only=tool.read_only)
+        found = judge(self.mode, what, reads_outside=bool(strange_reads), writes_outside=bool(strange_writes))
+        if asked and found == "run":
+            found = "denied" if self.mode == "goal" else "ask"
+        strange = [*strange_writes, *strange_reads]
+        match found:
+            case "run":
+                return Allow(call.args)
+            case "blocked":
+                return self._blocked(call, strange)
+            case "denied":
+                return self._denied(call, strange)
+            case "ask":
+                return self._nobody(call, tool, strange) if self.asked == "deny" else Ask()
+
+    # -- refusals ------------------------------------------------------------------------------------------------
+
+    def _unknown(self, call: Call) -> Refuse:
+        near = self._tools.near(call.name)
+        hint = f"; did you mean {' or '.join(near)}?" if near else "."
+        names = ", ".join(self._tools.names()) or "none"
+        return refuse(call, "error", f"ERROR: unknown tool {_short(call.name)!r}{hint} The tools are: {names}")
+
+    def _blocked(self, call: Call, strange: Sequence[str] = ()) -> Refuse:
+        for_paths = f" for {strange[0]}, outside the workspace" if strange else ""
+        return refuse(
+            call,
+            "denied",
+            f"ERROR: {call.name} is not available in {self.mode} mode{for_paths}; it was not run. Go on without it; "
+            "only a person can change the mode",
+        )
+
+    def _denied(self, call: Call, strange: Sequence[str]) -> Refuse:
+        if not strange:
+            text = f"ERROR: {call.name} would have to be asked for, and {self.mode} mode never asks; it was not run. "
+            return refuse(call, "denied", f"{text}Do not retry it; find another way")
+        return refuse(
+            call,
+            "denied",
+            f"ERROR: {call.name} was not run: {strange[0]} is outside the workspace, and {self.mode} mode stays inside "
+            f"it. Work in {self._workspace}; a person can add the folder with --add-dir",
+        )
+
+    def _nobody(self, call: Call, tool: Checked, strange: Sequence[str]) -> Refuse:
+        what = kind(tool.name, read_only=tool.read_only)
+        flags = [f"--add-dir {strange[0].rpartition('/')[0] or '/'}"] if strange else []
+        if judge(self.mode, what) != "run":
+            flags.append(f"--permission-mode {next((m for m in MODES if judge(m, what) == 'run'), 'goal')}")
+        flag = " and ".join(flags) or "--on-ask pause"
+        where = f" ({strange[0]} is outside the workspace)" if strange else ""
+        return refuse(
+            call,
+            "denied",
+            f"ERROR: {call.name} needs a person's approval in {self.mode} mode{where}, and nobody can be asked here; "
+            "it was not run. Do not retry it: do what can be done without it, and say what is left. A person can "
+            f"allow it with {flag}, or be asked later with --on-ask pause",
+        )
+
+
+def refuse(call: Call, status: Status, text: str) -> Refuse:
+    """A refusal of the call with that text."""
+    return Refuse(Result(call.id, status, (Text(text),)))
+
+
+def refused_by_person(call: Call, reason: str = "") -> Refuse:
+    """A person said no. The text is no error: it says not to retry, and to ask what to do instead."""
+    said = f': "{_short(reason.strip())}"' if reason.strip() else ""
+    return refuse(
+        call,
+        "denied",
+        f"The person refused {call.name}{said}. It was not run. Do not retry it, in this form or another; ask what to "
+        "do instead",
+    )
+
+
+def advertised(mode: PermissionMode, tools: Iterable[N]) -> list[N]:
+    """The tools that are offered in the mode, in their order: those that are not blocked in it."""
+    return [t for t in tools if available(mode, kind(t.name, read_only=t.read_only))]
+
+
+def _arguments_refused(tool: Checked, call: Call) -> Refuse | None:
+    """The refusal of arguments that are no JSON object, or do not fit the schema."""
+    if call.broken or not call.whole:
+        return _broken(call, _parser_message(call.raw))
+    try:
+        args = msgspec.json.decode(call.args)
+    except (msgspec.DecodeError, UnicodeEncodeError) as error:
+        return _broken(call, str(error))
+    if not isinstance(args, dict):
+        return _broken(call, "not an object")
+    why = tool.check(args)
+    return refuse(call, "error", f"ERROR: {tool.name}: {why}") if why else None
+
+
+def _broken(call: Call, message: str) -> Refuse:
+    written = _short(call.raw or call.args)
+    return refuse(
+        call,
+        "error",
+        f"ERROR: invalid JSON arguments for {call.name}: {message}. Nothing was run. You wrote: {written}\n"
+        "Send the call again with one whole JSON object",
+    )
+
+
+def _parser_message(raw: str) -> str:
+    try:
+        found = msgspec.json.decode(raw)
+    except (msgspec.DecodeError, UnicodeEncodeError) as error:
+        return str(error)
+    return f"an object is expected, not {type(found).__name__}"
+
+
+def _short(text: str) -> str:
+    """The text made safe and short: head and tail, where it is long."""
+    text = text.encode("utf-8", "replace").decode("utf-8")
+    text = "".join(c if c.isprintable() or c in "\n\t" else "\ufffd" for c in text)
+    if len(text) <= SHOWN:
+        return text
+    left = len(text) - SHOWN
+    return f"{text[: SHOWN // 2]}[... {left:,} characters ...]{text[-SHOWN // 2 :]}"

@@ -1,0 +1,72 @@
+"""The mode table: what each kind of tool may do in each permission mode, inside the workspace and outside.
+
+Pure data and two functions over it. Knows no tool's inside, asks nobody.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Literal, TypeAlias, get_args
+
+PermissionMode: TypeAlias = Literal["default", "accept-edits", "plan", "goal", "debug"]
+Judgement: TypeAlias = Literal["run", "ask", "blocked", "denied"]
+Kind: TypeAlias = Literal[
+    "read",  # looks at the workspace, or keeps noria's own notes
+    "write",  # changes files
+    "command",  # runs a command that is not known to be read-only
+    "commit",  # makes a commit
+    "web",  # asks a host
+    "other_read",  # a tool from outside (MCP, a user's own) that says it only reads
+    "other",  # any other tool from outside
+]
+
+MODES: tuple[PermissionMode, ...] = get_args(PermissionMode)
+
+# Columns: default, accept-edits, plan, goal, debug. "blocked": not available in the mode, and not offered in it.
+TABLE: Mapping[Kind | Literal["outside_read", "outside_write"], tuple[Judgement, ...]] = {
+    "read": ("run", "run", "run", "run", "run"),
+    "write": ("ask", "run", "blocked", "run", "blocked"),
+    "command": ("ask", "ask", "blocked", "run", "ask"),
+    "commit": ("ask", "ask", "blocked", "run", "blocked"),
+    "web": ("ask", "ask", "ask", "run", "ask"),
+    "other_read": ("run", "run", "run", "run", "run"),
+    "other": ("ask", "ask", "blocked", "run", "ask"),
+    "outside_read": ("ask", "ask", "ask", "denied", "ask"),
+    "outside_write": ("ask", "ask", "blocked", "denied", "blocked"),
+}
+
+# The tools that noria brings. Any other is judged as one from outside.
+KINDS: Mapping[str, Kind] = {
+    "read_file": "read",
+    "write_file": "write",
+    "edit_file": "write",
+    "run_command": "command",
+}
+
+_STRICTNESS: tuple[Judgement, ...] = ("run", "ask", "denied", "blocked")
+
+
+def kind(name: str, *, read_only: bool) -> Kind:
+    """What kind of tool it is; `read_only` is what a tool from outside says of itself."""
+    return KINDS.get(name) or ("other_read" if read_only else "other")
+
+
+def judge(mode: PermissionMode, what: Kind, *, reads_outside: bool = False, writes_outside: bool = False) -> Judgement:
+    """What may become of a call: the strictest of what its kind and its paths outside the workspace allow."""
+    column = MODES.index(mode)
+    found: list[Judgement] = [TABLE[what][column]]
+    if reads_outside:
+        found.append(TABLE["outside_read"][column])
+    if writes_outside:
+        found.append(TABLE["outside_write"][column])
+    return max(found, key=_STRICTNESS.index)
+
+
+def available(mode: PermissionMode, what: Kind) -> bool:
+    """Whether tools of this kind are offered in the mode at all."""
+    return TABLE[what][MODES.index(mode)] != "blocked"
+
+
+def inside(path: str, folders: Iterable[str]) -> bool:
+    """Whether an absolute real path is one of the folders, or below one."""
+    return any(path == f or path.startswith(f.rstrip("/") + "/") for f in folders)
