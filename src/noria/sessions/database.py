@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from noria.core.errors import JournalDamaged, JournalError, NotSaved
-from noria.sessions.file import BUSY_MS, cause, is_busy, is_read_only, open_file, open_to_read, transaction
+from noria.sessions.file import BUSY_MS, cause, is_busy, open_file, open_to_read, transaction
 from noria.sessions.memory import KEPT_SNAPSHOTS
 from noria.sessions.record import Info, NewSession, Pending, RawRow
 
@@ -194,9 +194,6 @@ class Database:
             raise JournalError(f"the session was written by somebody else meanwhile ({error})") from error
         except sqlite3.Error as error:
             self._wait_at_most(IMPATIENT_MS if is_busy(error) else BUSY_MS)
-            if is_read_only(error) and self._connection:
-                self._connection.close()  # SQLite decides at opening whether it may write: open it anew next time
-                self._connection = None
             raise NotSaved(cause(error, self.path)) from error
         except OSError as error:
             raise NotSaved(cause(error, self.path)) from error

@@ -101,6 +101,7 @@ def _probed(path: Path) -> sqlite3.Connection:
             _make(connection, path)
         connection.execute("PRAGMA synchronous = NORMAL")
         connection.execute("PRAGMA fullfsync = 1")  # means something on macOS only, where fsync alone is not enough
+        _try_to_write(connection)
         ready = True
     except sqlite3.DatabaseError as error:
         if primary(error) in (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT):
@@ -110,6 +111,19 @@ def _probed(path: Path) -> sqlite3.Connection:
         if not ready:
             connection.close()
     return connection
+
+
+def _try_to_write(connection: sqlite3.Connection) -> None:
+    """Raises sqlite3.Error where the file can only be read: SQLite opens it all the same, and decides once."""
+    connection.execute("PRAGMA busy_timeout = 0")
+    try:
+        connection.execute("BEGIN IMMEDIATE")
+        connection.execute(f"PRAGMA user_version = {SCHEMA}")
+        connection.execute("ROLLBACK")
+    except sqlite3.OperationalError as error:
+        if not is_busy(error):
+            raise
+    connection.execute(f"PRAGMA busy_timeout = {BUSY_MS}")
 
 
 def _is_noria(connection: sqlite3.Connection, path: Path) -> bool:
@@ -212,11 +226,6 @@ def is_busy(error: sqlite3.Error) -> bool:
     return primary(error) in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 
 
-def is_read_only(error: sqlite3.Error) -> bool:
-    """Whether this connection can only read."""
-    return primary(error) == sqlite3.SQLITE_READONLY
-
-
 def cause(error: sqlite3.Error | OSError, path: Path | None) -> str:
     """Why the database cannot be written, and what to do, in one line."""
     if isinstance(error, OSError):
@@ -229,7 +238,7 @@ def cause(error: sqlite3.Error | OSError, path: Path | None) -> str:
         case sqlite3.SQLITE_BUSY | sqlite3.SQLITE_LOCKED:
             return f"another program keeps {path} locked: end it"
         case sqlite3.SQLITE_CORRUPT | sqlite3.SQLITE_NOTADB:
-            return f"{path} is damaged ({error}): it is set aside when noria starts again"
+            return f"{path} is damaged ({error}): move it elsewhere and start noria again"
         case _:
             return f"{path} could not be written ({error})"
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
-from noria.core.errors import JournalError, NoriaError, NotSaved
+from noria.core.errors import JournalError, NoriaError, NotSaved, SessionBusy
 from noria.sessions.record import UNSAVED_BYTES, Pending, RawRow
 
 if TYPE_CHECKING:
@@ -197,8 +197,12 @@ def _hold(batch: Pending) -> None:
         return
     try:
         batch.lease.take()
-    except (OSError, JournalError) as error:
+    except SessionBusy as error:
         raise NotSaved(str(error)) from error
+    except OSError as error:
+        from noria.sessions.file import cause
+
+        raise NotSaved(cause(error, None)) from error
     batch.seen = 0  # somebody may have written in between: look
 
 
