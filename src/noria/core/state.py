@@ -228,11 +228,19 @@ def marked(s: State, effect: Decide, waits: Waits) -> State:
 
 
 def waits_for_person(s: State) -> bool:
-    """Whether a step is open and nothing but a person or a client can answer what is left of it."""
-    if not isinstance(s.phase, Executing):
-        return False
-    left = [e for e in s.owed if not isinstance(e, Wait)]
-    return bool(left) and all(isinstance(e, Decide) and e.waits for e in left)
+    """Whether a step is open and nothing but a person or a client can move it: every open slot waits for one of them,
+    or comes after such a slot and was not launched (it may claim what the earlier one will touch)."""
+    held = False
+    for slot in s.phase.slots if isinstance(s.phase, Executing) else ():
+        if slot.result is None:
+            match owed_of(s, slot.effect):
+                case Decide(waits=waits) if waits:
+                    held = True
+                case RunTool(launched=False) if held:
+                    pass
+                case _:
+                    return False
+    return held
 
 
 # -- sizes and usage ---------------------------------------------------------------------------------------------

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping
+from functools import partial
 from typing import assert_never
 
 import msgspec
@@ -91,7 +92,7 @@ class Driver:
         self._pump: asyncio.Task[None] | None = None
         self._tasks: dict[int, asyncio.Task[None]] = {}
         self._ending: set[asyncio.Task[None]] = set()
-        self._hands = Hands(parts.toolbox, claims or ClaimTable(), self.answer)
+        self._hands = Hands(parts.toolbox, claims or ClaimTable(), self.answer, self._wake)
         self._streamed: dict[int, list[str]] = {}
         self._waiters: list[asyncio.Future[None]] = []
         self._unsaved = False
@@ -189,8 +190,7 @@ class Driver:
                     if not isinstance(effect, fx.Cancel) and effect.id in owed_now:
                         self._perform(effect)
             await self._snapshot(bool(rows))
-            if self._quiet():
-                self._wake()
+            self._wake()
 
     def _fold(
         self,
@@ -279,10 +279,14 @@ class Driver:
     def _quiet(self) -> bool:
         if self._closed:
             return True
-        saved = not self._inbox and self._saved == self.state.count
-        return saved and (isinstance(self.state.phase, Idle) or waits_for_person(self.state))
+        if self._inbox or self._saved != self.state.count:
+            return False
+        return isinstance(self.state.phase, Idle) or (waits_for_person(self.state) and self._hands.resting)
 
     def _wake(self) -> None:
+        """Have those who wait look again."""
+        if not self._quiet():
+            return
         waiters, self._waiters = self._waiters, []
         for waiter in waiters:
             if not waiter.done():
@@ -293,26 +297,26 @@ class Driver:
     def _perform(self, effect: fx.Effect) -> None:
         match effect:
             case fx.CallModel():
-                self._run(effect.id, self._call_model(effect))
+                self._run(effect.id, partial(self._call_model, effect))
             case fx.Wait():
-                self._run(effect.id, self._sleep(effect))
+                self._run(effect.id, partial(self._sleep, effect))
             case fx.Decide():
-                self._run(effect.id, self._decide(effect))
+                self._run(effect.id, partial(self._decide, effect))
             case fx.Compact():
-                self._run(effect.id, self._compact(effect))
+                self._run(effect.id, partial(self._compact, effect))
             case fx.CheckStop():
-                self._run(effect.id, self._check_stop(effect))
+                self._run(effect.id, partial(self._check_stop, effect))
             case fx.RunTool() | fx.Cancel():
                 pass  # taken up when the event was folded
             case _:
                 assert_never(effect)
 
-    def _run(self, effect: int, work: Coroutine[None, None, ev.Event]) -> None:
+    def _run(self, effect: int, work: Callable[[], Coroutine[None, None, ev.Event]]) -> None:
         """Perform in a task of its own; whatever a port raises becomes a failure of its effect [23]."""
 
         async def perform() -> None:
             try:
-                event = await work
+                event = await work()
             except asyncio.CancelledError:
                 task = asyncio.current_task()
                 if task is not None and task.cancelling():

@@ -17,12 +17,17 @@ from noria.runtime.schedule import ClaimTable, Ticket
 
 
 class Hands:
-    """The tool calls of one session. `answer` feeds an event and tells, once it is on disk, whether it was owed."""
+    """The tool calls of one session. `answer` feeds an event and tells, once it is on disk, whether it was owed;
+    `held` is told when a call has to wait for another's claims."""
 
     def __init__(
-        self, toolbox: Toolbox, claims: ClaimTable, answer: Callable[[ev.Event], asyncio.Future[bool]]
+        self,
+        toolbox: Toolbox,
+        claims: ClaimTable,
+        answer: Callable[[ev.Event], asyncio.Future[bool]],
+        held: Callable[[], None],
     ) -> None:
-        self._toolbox, self._claims, self._answer = toolbox, claims, answer
+        self._toolbox, self._claims, self._answer, self._held = toolbox, claims, answer, held
         self._tickets: dict[str, Ticket] = {}
         self._tasks: dict[int, asyncio.Task[None]] = {}
         self._calls: dict[int, fx.RunTool] = {}
@@ -56,6 +61,11 @@ class Hands:
         run = self._calls.get(effect)
         return run is not None and not self._toolbox.repeatable(run.call)
 
+    @property
+    def resting(self) -> bool:
+        """Whether no call is under way: there is none, or each waits for the claims of another."""
+        return all(self._tickets[run.call.id].stage == "waiting" for run in self._calls.values())
+
     def cancel(self, effect: int) -> None:
         """End a call and all that it started. Its claims are kept until nothing of it is left."""
         task = self._tasks.get(effect)
@@ -76,7 +86,7 @@ class Hands:
         execution: Execution | None = None
         finished = False
         try:
-            await self._claims.start(ticket, self._toolbox.claims(run.call))
+            await self._claims.start(ticket, self._toolbox.claims(run.call), self._held)
             execution = await self._toolbox.prepare(run.id, run.call)
             if await self._answer(ev.Launched(run.id, execution.handle)):
                 result = await execution.run()

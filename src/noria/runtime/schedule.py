@@ -7,6 +7,7 @@ decides. One table serves every session of a workspace, so that two of them do n
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import Literal
 
 from noria.core.ports import Claims
@@ -58,12 +59,14 @@ class ClaimTable:
         self._tickets.append(ticket)
         return ticket
 
-    async def start(self, ticket: Ticket, claims: Claims) -> None:
-        """Wait until the decided call, with the claims of its final arguments, may run."""
+    async def start(self, ticket: Ticket, claims: Claims, held: Callable[[], None] | None = None) -> None:
+        """Wait until the decided call, with the claims of its final arguments, may run. `held` is told if it waits."""
         ticket.claims, ticket.stage = claims, "waiting"
         self._wake()  # what it no longer claims may let others go
         if not self._free(ticket):
             ticket.waiter = asyncio.get_running_loop().create_future()
+            if held is not None:
+                held()
             await ticket.waiter
         ticket.stage = "running"
 
