@@ -37,7 +37,7 @@ class Profile(msgspec.Struct, frozen=True):
 
 
 class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
-    """One configured model: `name` is noria's word for it, `model` the provider's. What is 0, empty or None is not sent.
+    """A configured model: `name` is noria's word for it, `model` the provider's. What is 0, empty or None is left out.
 
     `auth`: how the key goes along: `bearer`, `x-api-key`, `api-key` (headers), `query` (`?key=`), `none`.
     `context_window` and `max_output_tokens` in tokens.

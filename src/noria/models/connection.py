@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypeAlias, cast
 import h11
 
 from noria.models.dial import dial
-from noria.models.errors import StaleConnection, TransportError
+from noria.models.errors import StaleConnection, TransportError, system_words
 from noria.models.proxies import Proxy
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ class Connection(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """It is gone."""
-        self._end(_words(exc) if exc else "")
+        self._end(system_words(exc) if exc else "")
 
     def _end(self, why: str) -> None:
         if self._lost is None:
@@ -109,11 +109,19 @@ class Connection(asyncio.Protocol):
             if event is h11.NEED_DATA:
                 if self._lost:
                     raise self._broken("")
+                self._check_head()
                 await self._more(limit)
             elif isinstance(event, h11.ConnectionClosed):
                 raise self._broken("")
             elif isinstance(event, h11.Response | h11.Data | h11.EndOfMessage):
                 return event
+
+    def _check_head(self) -> None:
+        """Whoever begins with something else than HTTP need not be waited for."""
+        if self._http.their_state is h11.SEND_RESPONSE:
+            begun = self._http.trailing_data[0][:5]
+            if begun.strip() and not b"HTTP/".startswith(begun.lstrip()):
+                raise TransportError("bad_request", f"the server's answer is not HTTP: it begins with {begun!r}")
 
     async def _more(self, limit: float) -> None:
         self._waiter = self.loop.create_future()
@@ -226,7 +234,7 @@ class Connection(asyncio.Protocol):
             hint = " (does it speak http instead of https?)" if kind == "bad_request" else ""
             raise TransportError(kind, f"TLS with {host} failed: {error.reason or error}{hint}") from None
         except (OSError, TimeoutError) as error:
-            raise TransportError("network", f"TLS with {host} failed: {_words(error)}") from None
+            raise TransportError("network", f"TLS with {host} failed: {system_words(error)}") from None
         if transport is None:
             raise TransportError("network", f"TLS with {host} failed: the connection was closed")
         self._transport = transport
@@ -264,10 +272,6 @@ async def open_connection(
 
 def _client() -> h11.Connection:
     return h11.Connection(h11.CLIENT, max_incomplete_event_size=HEAD)
-
-
-def _words(error: BaseException) -> str:
-    return (getattr(error, "strerror", None) or str(error) or type(error).__name__).lower()
 
 
 def _colon(why: str) -> str:

@@ -11,7 +11,7 @@ import socket
 import threading
 from typing import TypeAlias
 
-from noria.models.errors import TransportError
+from noria.models.errors import TransportError, system_words
 
 Address: TypeAlias = tuple[int, tuple[str, int] | tuple[str, int, int, int] | tuple[int, bytes]]
 
@@ -37,7 +37,7 @@ async def dial(host: str, port: int) -> socket.socket:
                         if other.exception() is None:
                             other.result().close()
                     return task.result()
-                errors.append(_words(error))
+                errors.append(system_words(error))
     finally:
         for task in running:
             task.cancel()
@@ -89,7 +89,7 @@ async def _resolve(host: str, port: int) -> list[tuple[int, Address]]:
         try:
             found = _lookup(host, port)
         except (OSError, UnicodeError) as why:
-            error = _words(why)
+            error = system_words(why)
         try:
             loop.call_soon_threadsafe(settle, found, error)
         except RuntimeError:
@@ -112,8 +112,3 @@ def _interleaved(addresses: list[tuple[int, Address]]) -> list[tuple[int, Addres
     for k in range(max(len(first), len(rest))):
         mixed += first[k : k + 1] + rest[k : k + 1]
     return mixed
-
-
-def _words(error: BaseException) -> str:
-    """The system's words for an error, without its number."""
-    return (getattr(error, "strerror", None) or str(error) or type(error).__name__).lower()

@@ -5,6 +5,7 @@ Owns: TransportError. Must not know: any dialect, any HTTP status.
 
 from __future__ import annotations
 
+import os
 from typing import Literal, TypeAlias
 
 Trouble: TypeAlias = Literal["network", "timeout", "truncated", "bad_request"]
@@ -23,3 +24,10 @@ class TransportError(Exception):
 
 class StaleConnection(Exception):
     """A kept connection turned out to be closed before a byte of the answer came: the request may be sent once more."""
+
+
+def system_words(error: BaseException) -> str:
+    """The system's words for an error, in lower case and without numbers."""
+    if isinstance(error, OSError) and error.errno and error.errno > 0:
+        return os.strerror(error.errno).lower()
+    return (getattr(error, "strerror", None) or str(error) or type(error).__name__).lower()
