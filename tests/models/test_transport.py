@@ -137,7 +137,7 @@ def test_requests_share_a_connection() -> None:
 
 
 def test_an_answer_that_was_enough_leaves_its_connection_usable() -> None:
-    """`close(whole=True)` after the end mark: the last bytes of the body come later, and the connection is used again."""
+    """`close(whole=True)` after the end mark: the body's last bytes come later, and the connection is used again."""
 
     async def run() -> None:
         async def answer(peer: Peer, asked: Asked) -> None:
@@ -365,7 +365,12 @@ def test_a_slow_server_is_waited_for() -> None:
 
 @pytest.mark.parametrize(
     "raw",
-    [b"SSH-2.0-OpenSSH_9.2\r\n", b"220 mail ready\r\n\r\n", b"\x15\x03\x01\x00\x02\x02\x16", b"HTTP/9.9 nonsense\r\n\r\n"],
+    [
+        b"SSH-2.0-OpenSSH_9.2\r\n",
+        b"220 mail ready\r\n\r\n",
+        b"\x15\x03\x01\x00\x02\x02\x16",
+        b"HTTP/9.9 nonsense\r\n\r\n",
+    ],
 )
 def test_a_server_that_does_not_speak_http(raw: bytes) -> None:
     error = trouble(Server(raw))
