@@ -55,7 +55,7 @@ def read_file(
     workspace.seen[real] = textfile.digest(data)
     if decoded is None:
         raise ToolError(_binary(shown, data, len(data)))
-    if not data:
+    if not decoded.text:
         return "(the file is empty)"
     body = data[len(decoded.bom) :] if decoded.encoding == "utf-8" else decoded.text.encode("utf-8")
     notes = [] if not decoded.crlf else ["CRLF line ends, kept by edit_file and write_file"]
@@ -151,6 +151,7 @@ def _page_of_huge(fd: int, status: os.stat_result, shown: str, first: int, most:
         ends = chunk.count(b"\n")
         if line + ends >= first:
             chunk = chunk[_line_start(chunk, first - line + 1) :]
+            line = first
             break
         line += ends
         if time.monotonic() > until:
@@ -161,15 +162,19 @@ def _page_of_huge(fd: int, status: os.stat_result, shown: str, first: int, most:
         chunk = os.read(fd, 1 << 20)
         if not chunk:
             raise ToolError(f"{shown} has only {line - 1:,} lines: offset={first} is beyond its end")
-    while chunk.count(b"\n") < most and len(chunk) <= LIMIT and (more := os.read(fd, 1 << 20)):
-        chunk += more
+    ended = False
+    while chunk.count(b"\n") < most and len(chunk) <= LIMIT and not ended:
+        more = os.read(fd, 1 << 20)
+        chunk, ended = chunk + more, not more
+    if not chunk:
+        raise ToolError(f"{shown} has only {line - 1:,} lines: offset={first} is beyond its end")
     lines, cut = _take(chunk, 0, most)
     if cut:
         return f"{lines[0]}\n[line {first:,} is longer than a result: its first {cut:,} bytes are shown]"
     last = first + len(lines) - 1
-    return "\n".join(lines) + (
-        f"\n[lines {first:,}-{last:,} of a file of {status.st_size:,} bytes; go on with offset={last + 1}]"
-    )
+    whole = ended and len(lines) == chunk.count(b"\n") + (not chunk.endswith(b"\n"))
+    on = "" if whole else f"; go on with offset={last + 1}"
+    return "\n".join(lines) + f"\n[lines {first:,}-{last:,} of a file of {status.st_size:,} bytes{on}]"
 
 
 @tool(claims=writes("path"))

@@ -82,8 +82,9 @@ class Processes:
 
     def __init__(self, env: Mapping[str, str] | None = None) -> None:
         """`env`: see `environment`, which is the default."""
-        self._env = environment() if env is None else dict(env)
-        self._outer = self._env.get(proctree.MARK, "")
+        given = environment() if env is None else env
+        self._outer = given.get(proctree.MARK, "")
+        self._env = {os.fsencode(k): os.fsencode(v) for k, v in given.items()}
         self._token = os.urandom(8).hex()
         self._count = 0
         self._shell = ""
@@ -99,7 +100,8 @@ class Processes:
             raise ToolError("the command is longer than 128 kB: write it to a file with write_file, then run that")
         self._count += 1
         mark = f"{self._token}x{self._count}"
-        env = self._env | {proctree.MARK: f"{self._outer},{mark}" if self._outer else mark}
+        marks = f"{self._outer},{mark}" if self._outer else mark
+        env = self._env | {proctree.MARK.encode(): marks.encode()}
         path = spill.path(f"{name}-{mark}.txt") if spill else ""
         self._shell = self._shell or _find_shell()
         pipes: list[int] = []
@@ -242,7 +244,8 @@ class Held:
     def _exited(self) -> None:
         if self._reaped():
             self._unwatch()
-            self._resolve("exited")
+            if self._ending is None:  # else it did not end by itself, and `_end` says when all of it has
+                self._resolve("exited")
 
     def _reaped(self) -> bool:
         return self._process.poll() is not None

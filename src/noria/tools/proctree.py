@@ -125,11 +125,11 @@ def _belongs(pid: int, tree: Tree) -> bool:
 
 
 def _candidates(leader: int, everywhere: bool) -> Iterable[int]:
-    last = 0 if everywhere else _last_pid()
-    if 0 <= last - leader <= _FEW:
+    last = _last_pid()
+    if not everywhere and 0 <= last - leader <= _FEW:
         return range(leader, last + 1)
     listed = [int(name) for name in os.listdir("/proc") if name.isdigit()]
-    return [pid for pid in listed if pid >= leader] if last > leader else listed
+    return listed if everywhere or last < leader else [pid for pid in listed if pid >= leader]
 
 
 def _last_pid() -> int:
@@ -184,44 +184,37 @@ def kill_group(group: int, number: int) -> bool:
 
 
 async def end(tree: Tree, reap: Callable[[], bool], *, grace: float = GRACE, everywhere: bool = False) -> None:
-    """End every process of the tree: TERM, then KILL once `grace` seconds have passed; returns when none is left.
+    """End every process of the tree: TERM once, KILL from `grace` seconds on; returns when none is left.
 
-    `reap` collects the leader, if it is this process's child, and says whether that is done: the group may be
-    signalled as a whole before (its number cannot be used again), and while it has a living member.
+    `reap` collects the leader, if it is this process's child, and says whether that is done: until then, and while
+    the group has a living member, its number cannot be used again, and so the group is signalled as a whole.
     """
     clock = asyncio.get_running_loop().time
     begun = clock()
-    pause = 0.001
-    number = signal.SIGTERM
-    signalled: set[int] = set()
+    pause, asked = 0.001, False
     while True:
         gone = reap()
         left = members(tree, everywhere=everywhere)
-        if gone and not left:
-            return
         age = clock() - begun
-        if age > GIVE_UP:
+        if (gone and not left) or age > GIVE_UP:
             return
-        if number == signal.SIGTERM and age >= grace:
-            number = signal.SIGKILL
-            signalled.clear()
-            pause = 0.001
-        _signal_all(tree, left, gone, number, signalled)
-        await asyncio.sleep(min(pause, max(grace - age, 0.001)) if number == signal.SIGTERM else pause)
+        if age >= grace:
+            _signal_all(tree, left, gone, signal.SIGKILL)
+            pause = min(pause, 0.004)
+        elif not asked:  # only once: what is started in order to end well is not disturbed in it
+            _signal_all(tree, left, gone, signal.SIGTERM)
+            asked = True
+        await asyncio.sleep(pause if age >= grace else min(pause, grace - age))
         pause = min(pause * 2, 0.01)
 
 
-def _signal_all(tree: Tree, left: list[Process], gone: bool, number: int, signalled: set[int]) -> None:
-    """Each process once: the group in one go where it has an own member, so that nothing in it can fork away."""
-    fresh = [p for p in left if p.pid not in signalled]
-    grouped = [p for p in fresh if p.group == tree.leader]
-    if grouped or (not gone and tree.leader not in signalled):
+def _signal_all(tree: Tree, left: list[Process], gone: bool, number: int) -> None:
+    """The group in one go, so that nothing in it can fork away; what is outside one by one."""
+    if not gone or any(p.group == tree.leader for p in left):
         kill_group(tree.leader, number)
-        signalled.add(tree.leader)
-    for process in fresh:
+    for process in left:
         if process.group != tree.leader:
             kill(process, number)
-        signalled.add(process.pid)
 
 
 # -- without /proc -----------------------------------------------------------------------------------------------

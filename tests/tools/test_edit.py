@@ -1,0 +1,218 @@
+"""`edit_file`: exact, literal, all or nothing; every byte that no edit touches stays."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from noria.tools.edit import Edit, _apply
+from noria.tools.textfile import decode, encode
+from tests.tools.helpers import Bench
+
+
+def edited(tmp_path: Path, data: bytes, **args: Any) -> tuple[bytes, str]:
+    """What a file holds after an edit of it, and what the model was told."""
+    bench = Bench(tmp_path)
+    path = bench.file("f.txt", data)
+    bench.do("read_file", path="f.txt")
+    result = bench.do("edit_file", path="f.txt", **args)
+    assert (result.status == "ok") == (not result.text.startswith("ERROR: "))
+    assert bench.leftovers() == []
+    return path.read_bytes(), result.text
+
+
+def test_one_exact_replacement(tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+    path = bench.file("a.py", "x = 1\ny = 1\n")
+    bench.do("read_file", path="a.py")
+    result = bench.do("edit_file", path="a.py", old_string="x = 1", new_string="x = 2")
+    assert (result.status, result.text) == ("ok", "edited a.py (1 replacement)")
+    assert path.read_text() == "x = 2\ny = 1\n"
+    assert bench.do("edit_file", path="a.py", old_string="x = 2\n", new_string="").status == "ok"
+    assert path.read_text() == "y = 1\n"
+    assert bench.box.workspace.files()["changed"] == ["a.py"]
+
+
+@pytest.mark.seed("D08", "D02")
+def test_what_is_not_found_teaches(tmp_path: Path) -> None:
+    """D09 as well: it tells to read the file and match exactly."""
+    data, told = edited(tmp_path, b"def f():\n    return 1\n", old_string="retrun 1", new_string="return 2")
+    assert data == b"def f():\n    return 1\n"
+    assert told == (
+        "ERROR: old_string was not found in f.txt; nothing was written. "
+        "Read the file and match it exactly, white space included"
+    )
+    _, told = edited(tmp_path, b"def f():\n    return 1\n", old_string="def f():\n  return 1", new_string="x")
+    assert "Line 1 begins like it but differs in white space or further on" in told
+    assert "match it exactly" in told
+
+
+@pytest.mark.case("C03")
+def test_several_occurrences_have_to_be_meant(tmp_path: Path) -> None:
+    """D10 as well: it gives the number and suggests replace_all=true."""
+    data, told = edited(tmp_path, b"a\nb a\nc a\n", old_string="a", new_string="x")
+    assert data == b"a\nb a\nc a\n"
+    assert told.startswith("ERROR: old_string occurs 3 times in f.txt (lines 1, 2, 3); nothing was written.")
+    assert "replace_all=true" in told
+    assert edited(tmp_path, b"a\nb a\nc a\n", old_string="a", new_string="x", replace_all=True) == (
+        b"x\nb x\nc x\n",
+        "edited f.txt (3 replacements)",
+    )
+
+
+@pytest.mark.case("C03")
+def test_replacements_are_literal_and_empty_ones_refused(tmp_path: Path) -> None:
+    magic = 'log("$& $$ $1 \\1 \\g<0> \\n");'
+    assert edited(tmp_path, b'log("done");', old_string='log("done");', new_string=magic)[0] == magic.encode()
+    crlf = b'log("done");\r\nx\r\n'
+    assert edited(tmp_path, crlf, old_string='log("done");\nx', new_string=magic)[0] == magic.encode() + b"\r\n"
+    for more in ({}, {"replace_all": True}):
+        data, told = edited(tmp_path, b"abc", old_string="", new_string="X", **more)
+        assert data == b"abc" and told.startswith("ERROR: old_string is empty")
+    data, told = edited(tmp_path, b"abc", old_string="b", new_string="b")
+    assert data == b"abc" and "are the same" in told
+
+
+@pytest.mark.case("C03")
+def test_several_edits_are_made_in_order_or_not_at_all(tmp_path: Path) -> None:
+    three = [
+        {"old_string": "a", "new_string": "1"},
+        {"old_string": "1b", "new_string": "2"},
+        {"old_string": "c", "new_string": "3", "replace_all": True},
+    ]
+    assert edited(tmp_path, b"abcc", edits=three) == (b"233", "edited f.txt (4 replacements)")
+    three[1] = {"old_string": "", "new_string": "X"}
+    data, told = edited(tmp_path, b"abcc", edits=three)
+    assert data == b"abcc" and told.startswith("ERROR: edit 2 of 3: old_string is empty")
+    three[1] = {"old_string": "zz", "new_string": "X"}
+    data, told = edited(tmp_path, b"abcc", edits=three)
+    assert data == b"abcc" and told.startswith("ERROR: edit 2 of 3: old_string was not found")
+    undone = [{"old_string": "a", "new_string": "b"}, {"old_string": "b", "new_string": "a", "replace_all": True}]
+    data, told = edited(tmp_path, b"a", edits=undone)
+    assert data == b"a" and "nothing would change" in told
+
+
+def test_one_form_or_the_other(tmp_path: Path) -> None:
+    one = [{"old_string": "a", "new_string": "b"}]
+    _, told = edited(tmp_path, b"a", old_string="a", new_string="b", edits=one)
+    assert "not both" in told
+    for args, word in (
+        ({}, "old_string and new_string missing"),
+        ({"old_string": "a"}, "new_string missing"),
+        ({"edits": []}, "edits is empty"),
+        ({"edits": [{"old_string": "a"}]}, "edits[0].new_string is missing"),
+    ):
+        data, told = edited(tmp_path, b"a", **args)
+        assert data == b"a" and word in told
+
+
+@pytest.mark.case("C06")
+def test_only_what_was_seen_is_edited(tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+    path = bench.file("f.txt", "old\n")
+    args = {"path": "f.txt", "old_string": "old", "new_string": "new"}
+    assert "was not read before" in bench.do("edit_file", **args).text
+    assert bench.do("edit_file", **args).status == "ok"  # the refusal showed it
+    path.write_text("old, theirs\n")
+    assert "changed since it was read" in bench.do("edit_file", **args).text
+    assert path.read_text() == "old, theirs\n"
+    assert bench.do("edit_file", path="none.txt", old_string="a", new_string="b").text.startswith("ERROR: none.txt: No")
+
+
+@pytest.mark.case("C01")
+@pytest.mark.parametrize(
+    ("before", "old", "new", "after"),
+    [
+        (b"one\r\ntwo\r\nthree\r\n", "one\ntwo", "one\nTWO\nmore", b"one\r\nTWO\r\nmore\r\nthree\r\n"),
+        (b"one\r\ntwo\r\nthree\r\n", "two", "two\nhalf", b"one\r\ntwo\r\nhalf\r\nthree\r\n"),
+        (b"one\r\ntwo\r\nthree\r\n", "two\n", "", b"one\r\nthree\r\n"),
+        (b"one\r\ntwo\r\n", "one\r\ntwo", "x\r\ny", b"x\r\ny\r\n"),
+        (b"a\r\nb\nc\r\n", "b", "B", b"a\r\nB\nc\r\n"),
+        (b"a\r\nb\nc\r\n", "b", "B\nbb", b"a\r\nB\nbb\nc\r\n"),
+        (b"a\r\nb\nc\r\n", "a\nb", "A\nB", b"A\r\nB\nc\r\n"),
+        (b"one\r\ntwo", "two", "2\n3", b"one\r\n2\r\n3"),
+        (b"one\ntwo", "two", "2", b"one\n2"),
+        (b"\xef\xbb\xbfone\r\n", "one", "1", b"\xef\xbb\xbf1\r\n"),
+    ],
+)
+def test_line_ends_stay_as_they_are(tmp_path: Path, before: bytes, old: str, new: str, after: bytes) -> None:
+    assert edited(tmp_path, before, old_string=old, new_string=new)[0] == after
+
+
+@pytest.mark.case("C02")
+@pytest.mark.parametrize(
+    "rest",
+    [b"// caf\xe9 note\n", b"// \xd6\xd0\xce\xc4\n", b"\xff\n", b"\x80\x81\r\n"],
+)
+def test_bytes_of_unknown_encodings_survive(tmp_path: Path, rest: bytes) -> None:
+    before = b"const x = 1;\n" + rest
+    data, told = edited(tmp_path, before, old_string="const x = 1;", new_string="const x = 2;")
+    assert data == b"const x = 2;\n" + rest, told
+    data, told = edited(tmp_path, before, old_string="const x = 1;", new_string="// é")
+    assert data == before and "only ASCII text" in told
+
+
+@pytest.mark.case("C02")
+def test_half_a_character_is_never_replaced(tmp_path: Path) -> None:
+    before = b"a \x81@ b\n"  # GBK: one character, whose second byte looks like @
+    data, told = edited(tmp_path, before, old_string="@", new_string="#")
+    assert data == before and "part of it" in told
+
+
+@pytest.mark.case("C02")
+def test_utf_16_is_edited_as_what_it_is(tmp_path: Path) -> None:
+    before = "\ufeffx = 1\r\nä\r\n".encode("utf-16-le")
+    data, _ = edited(tmp_path, before, old_string="x = 1\nä", new_string="x = 2\nö")
+    assert data == "\ufeffx = 2\r\nö\r\n".encode("utf-16-le")
+
+
+def test_what_is_no_text_is_not_edited(tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+    path = bench.file("x.bin", b"ab\0cd")
+    bench.do("read_file", path="x.bin")
+    result = bench.do("edit_file", path="x.bin", old_string="ab", new_string="x")
+    assert result.status == "error" and "no text" in result.text and path.read_bytes() == b"ab\0cd"
+
+
+def test_people_can_see_what_changed(tmp_path: Path) -> None:
+    from tests.tools.helpers import call
+
+    bench = Bench(tmp_path)
+    bench.file("f.txt", "one\ntwo\nthree\n")
+
+    async def work() -> tuple[str, str]:
+        await bench.result("read_file", path="f.txt")
+        ready = await bench.box.prepare(2, call("edit_file", path="f.txt", old_string="two", new_string="2"))
+        before = ready.diff
+        await ready.run()
+        return before, ready.diff
+
+    before, after = bench.go(work)
+    assert before == ""
+    assert after.splitlines()[2:] == ["@@ -1,3 +1,3 @@", " one", "-two", "+2", " three"]
+
+
+_line = st.binary(max_size=6).map(lambda b: b.replace(b"\0", b"").replace(b"@", b""))
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.lists(st.tuples(_line, st.sampled_from([b"\n", b"\r\n"])), max_size=6),
+    st.lists(st.tuples(_line, st.sampled_from([b"\n", b"\r\n"])), max_size=6),
+)
+def test_whatever_stands_around_an_edit_is_left_byte_for_byte(
+    above: list[tuple[bytes, bytes]], below: list[tuple[bytes, bytes]]
+) -> None:
+    start, end = (b"".join(line + ending for line, ending in part) for part in (above, below))
+    like = decode(start + b"here@old\n" + end)
+    if like is None:  # by chance the mark of UTF-16
+        return
+    if like.encoding != "utf-8":
+        return
+    text, count = _apply(like.text, Edit("here@old", "here@new"), like.foreign, "f", "")
+    assert count == 1
+    assert encode(text, like) == start + b"here@new\n" + end

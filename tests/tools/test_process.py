@@ -1,0 +1,346 @@
+"""The port through which processes start: held, known, stopped with their whole tree, found again after a crash."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from noria.context.spill import SpillFolder
+from noria.core.events import Handle
+from noria.tools import proctree
+from noria.tools.process import Held, Processes, end_group
+from noria.tools.result import ToolError
+from tests.tools.helpers import living, soon
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
+
+DRIVER = """
+import asyncio, os, sys, msgspec
+from noria.context.spill import SpillFolder
+from noria.tools.process import Processes
+
+async def main(place, command, go):
+    held = Processes().hold(command, place, SpillFolder(place + "/spill"), "1-run_command")
+    print(msgspec.json.encode(held.handle).decode(), flush=True)
+    if go == "go":
+        await held.run(600)
+    else:
+        await asyncio.sleep(600)
+
+asyncio.run(main(*sys.argv[1:]))
+"""
+
+
+def crash(place: Path, command: str, go: str, after: float) -> Handle:
+    """Start a command in a process of its own, and kill that process; the handle of the command."""
+    driver = subprocess.Popen(
+        [sys.executable, "-c", DRIVER, str(place), command, go], stdout=subprocess.PIPE, text=True
+    )
+    assert driver.stdout is not None
+    handle = msgspec.json.decode(driver.stdout.readline(), type=Handle)
+    time.sleep(after)
+    driver.kill()
+    driver.wait()
+    return handle
+
+
+def test_nothing_runs_before_it_is_let_go(tmp_path: Path) -> None:
+    async def work() -> None:
+        held = Processes().hold("touch ran; echo $$", str(tmp_path))
+        leader = proctree.look(held.handle.group)
+        assert leader is not None
+        assert (leader.group, leader.session, leader.start) == (leader.pid, leader.pid, held.handle.start)
+        await asyncio.sleep(0.1)
+        assert not (tmp_path / "ran").exists()
+        assert await held.run(10) == "exited"
+        assert (tmp_path / "ran").exists()
+        assert held.output.text()[0] == f"{held.handle.group}\n"
+        assert proctree.look(held.handle.group) is None
+
+    asyncio.run(work())
+
+
+def test_stopping_what_is_held_runs_nothing(tmp_path: Path) -> None:
+    async def work() -> None:
+        held = Processes().hold("touch ran", str(tmp_path))
+        await held.stop()
+        await held.stop()
+        assert await held.run(10) == "stopped"
+        assert proctree.look(held.handle.group) is None
+        assert not (tmp_path / "ran").exists()
+
+    asyncio.run(work())
+
+
+def test_what_is_held_when_noria_dies_ends_without_running(tmp_path: Path) -> None:
+    handle = crash(tmp_path, "touch ran", "hold", 0.05)
+    assert soon(lambda: proctree.look(handle.group) is None)
+    assert not (tmp_path / "ran").exists()
+
+
+TREES = {
+    "one that ignores TERM": "trap '' TERM; while :; do sleep 302.1; done",
+    "children that ignore TERM": "for n in 1 2; do bash -c 'trap \"\" TERM; sleep 302.1; sleep 302.1' & done; wait",
+    "a child in a session of its own": "setsid sleep 302.1 & sleep 302.1",
+    "one that left twice": "setsid -f setsid -f sleep 302.1; sleep 302.1",
+    "one without its environment": "setsid env -i sleep 302.1 >/dev/null 2>&1 & sleep 302.1",
+    "an orphan without its environment": "setsid -f env -i sleep 302.1; sleep 302.1",
+    "one that forks all the time": "while :; do (setsid sleep 302.1 &) ; sleep .005; done",
+    "groups of their own": "set -m; sleep 302.1 & sleep 302.1 & wait",
+    "one that is stopped": "sleep 302.1 & kill -STOP $!; kill -STOP $$",
+}
+
+
+@pytest.mark.parametrize("tree", TREES)
+def test_stop_ends_the_whole_tree(tmp_path: Path, tree: str) -> None:
+    async def work() -> float:
+        held = Processes().hold(f"echo begun; {TREES[tree]}", str(tmp_path))
+        running = asyncio.create_task(held.run(60))
+        while not held.output.total:
+            await asyncio.sleep(0.005)
+        await asyncio.sleep(0.15)
+        begun = time.monotonic()
+        await held.stop()
+        spent = time.monotonic() - begun
+        assert living("302.1") == []
+        assert await running == "stopped"
+        return spent
+
+    assert asyncio.run(work()) < 1.0  # 50 ms for those that ignore TERM, and a machine under load
+
+
+def test_what_heeds_term_may_clean_up(tmp_path: Path) -> None:
+    async def work() -> None:
+        held = Processes().hold(
+            "trap 'touch cleaned; echo bye; exit 0' TERM; echo hi; while :; do read -t .01; done", str(tmp_path)
+        )
+        running = asyncio.create_task(held.run(60))
+        while not held.output.total:
+            await asyncio.sleep(0.005)
+        await held.stop()
+        assert await running == "stopped"
+        assert (tmp_path / "cleaned").exists()
+        assert held.output.text()[0] == "hi\nbye\n"
+
+    asyncio.run(work())
+
+
+def test_stopping_many_at_once_is_quick_and_blocks_nothing(tmp_path: Path) -> None:
+    async def work() -> tuple[float, float]:
+        processes = Processes()
+        tree = "trap '' TERM; setsid sleep 302.2 & sleep 302.2; echo more; sleep 302.2"
+        held = [processes.hold(f"echo begun; {tree}", str(tmp_path)) for _ in range(8)]
+        running = [asyncio.create_task(h.run(60)) for h in held]
+        while not all(h.output.total for h in held):
+            await asyncio.sleep(0.005)
+        await asyncio.sleep(0.1)
+        longest = 0.0
+
+        async def tick() -> None:
+            nonlocal longest
+            while True:
+                at = time.monotonic()
+                await asyncio.sleep(0.001)
+                longest = max(longest, time.monotonic() - at)
+
+        ticking = asyncio.create_task(tick())
+        begun = time.monotonic()
+        await asyncio.gather(*(h.stop() for h in held))
+        spent = time.monotonic() - begun
+        ticking.cancel()
+        assert living("302.2") == []
+        assert await asyncio.gather(*running) == ["stopped"] * 8
+        return spent, longest
+
+    spent, longest = asyncio.run(work())
+    assert spent < 1.0 and longest < 0.5
+
+
+def test_cancelling_stops_first(tmp_path: Path) -> None:
+    async def work() -> None:
+        held = Processes().hold("setsid sleep 302.3 & sleep 302.3", str(tmp_path))
+        running = asyncio.create_task(held.run(60))
+        await asyncio.sleep(0.1)
+        running.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await running
+        assert living("302.3") == []
+
+    asyncio.run(work())
+
+
+def test_the_output_so_far_is_in_the_file_when_it_is_stopped(tmp_path: Path) -> None:
+    async def work(command: str) -> Held:
+        held = Processes().hold(command, str(tmp_path), SpillFolder(str(tmp_path / "s")), "3-x")
+        running = asyncio.create_task(held.run(60))
+        await asyncio.sleep(0.05)
+        await held.stop()
+        await running
+        return held
+
+    held = asyncio.run(work("echo so far; sleep 302.4"))
+    assert Path(held.handle.spill).read_text() == "so far\n"
+    assert Path(held.handle.spill).name.startswith("3-x-")
+    assert Path(asyncio.run(work("sleep 302.4")).handle.spill).read_text() == ""
+
+
+def test_no_descriptor_is_left_open_or_passed_on(tmp_path: Path) -> None:
+    def opened() -> int:
+        return len(os.listdir("/proc/self/fd"))
+
+    async def work() -> tuple[int, int, str]:
+        processes = Processes()
+        await processes.hold("true", str(tmp_path)).run(10)
+        before = opened()
+        for n in range(10):
+            held = processes.hold("true" if n % 2 else "exit 3", str(tmp_path))
+            if n % 3:
+                await held.run(10)
+            else:
+                await held.stop()
+        await asyncio.gather(*(processes.hold("sleep .01", str(tmp_path)).run(10) for _ in range(10)))
+        with pytest.raises(ToolError):
+            processes.hold("true", str(tmp_path / "nowhere"))
+        inherited = processes.hold("ls /proc/self/fd", str(tmp_path))
+        await inherited.run(10)
+        return before, opened(), inherited.output.text()[0]
+
+    secret = os.open("/dev/null", os.O_RDONLY)
+    os.set_inheritable(secret, True)
+    try:
+        before, after, seen = asyncio.run(work())
+    finally:
+        os.close(secret)
+    assert before == after
+    assert seen.split() == ["0", "1", "2", "3"]  # 3 is the folder that ls itself reads
+
+
+def test_a_session_that_ends_leaves_nothing(tmp_path: Path) -> None:
+    """What a command left behind in a way that was not seen is still found by the session's mark."""
+
+    async def work() -> None:
+        processes, other = Processes(), Processes()
+        theirs = other.hold("echo x; sleep 302.5", str(tmp_path))
+        running = asyncio.create_task(theirs.run(60))
+        await asyncio.sleep(0.05)
+        held = processes.hold("echo $NORIA_TASK", str(tmp_path))
+        await held.run(10)
+        mark = held.output.text()[0].strip()
+        strayed = subprocess.Popen(  # noqa: ASYNC220 - it is not waited for
+            ["sleep", "302.6"], env={"NORIA_TASK": f"outer,{mark}", "PATH": os.environ["PATH"]}, start_new_session=True
+        )
+        await processes.close()
+        assert strayed.wait(5) == -signal.SIGTERM
+        assert living("302.5") != []
+        await other.close()
+        await running
+
+    asyncio.run(work())
+
+
+def test_a_noria_within_a_noria_keeps_the_outer_mark(tmp_path: Path) -> None:
+    async def work() -> str:
+        held = Processes({"NORIA_TASK": "aaaaaaaaaaaaaaaax1", "PATH": os.environ["PATH"]}).hold("echo $NORIA_TASK", "/")
+        await held.run(10)
+        return held.output.text()[0].strip()
+
+    marks = asyncio.run(work())
+    assert marks.startswith("aaaaaaaaaaaaaaaax1,")
+    assert proctree.marked(marks, "aaaaaaaaaaaaaaaax1") and proctree.marked(marks, "aaaaaaaaaaaaaaaa")
+    assert not proctree.marked(marks, "aaaaaaaaaaaaaaaax") and not proctree.marked(marks, "")
+    assert not proctree.marked("aaaaaaaaaaaaaaaax12", "aaaaaaaaaaaaaaaax1")
+
+
+# -- after a crash -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "echo so far; sleep 303.1",
+        "echo so far; setsid sleep 303.1 & sleep 303.1",
+        "echo so far; trap '' TERM HUP; sleep 303.1; sleep 303.1",
+        "echo so far; setsid sleep 303.1 & exec sleep 303.1",
+        "echo so far; (setsid sleep 303.1 & sleep 303.1 &) ; exec sleep 0.6",  # the leader is gone by then
+    ],
+)
+def test_after_a_crash_the_orphans_are_ended_and_the_output_is_there(tmp_path: Path, command: str) -> None:
+    handle = crash(tmp_path, command, "go", 0.4)
+    if command.endswith("0.6"):
+        assert soon(lambda: proctree.look(handle.group) is None)
+    assert living("303.1") != []
+    assert asyncio.run(end_group(handle))
+    assert living("303.1") == []
+    assert Path(handle.spill).read_text() == "so far\n"
+    assert not asyncio.run(end_group(handle))
+
+
+def test_a_number_that_is_used_again_is_left_alone(tmp_path: Path) -> None:
+    handle = crash(tmp_path, "sleep 303.2", "go", 0.1)
+    asyncio.run(end_group(handle))
+    strange = subprocess.Popen(["sleep", "303.3"], start_new_session=True)
+    try:
+        found = proctree.look(strange.pid)
+        assert found is not None
+        for wrong in (
+            Handle(strange.pid, found.start + 1, ""),  # another process with that number
+            Handle(strange.pid, found.start, handle.spill),  # the same start, not our mark
+            Handle(strange.pid, found.start, ""),  # no mark at all
+            Handle(0, 0, ""),
+            Handle(1, 0, ""),
+            Handle(strange.pid, 0, "/somewhere/else.txt"),
+        ):
+            assert not asyncio.run(end_group(wrong))
+        assert strange.poll() is None
+    finally:
+        strange.kill()
+        strange.wait()
+
+
+def test_without_a_spill_file_the_leader_still_names_its_tree(tmp_path: Path) -> None:
+    handle = crash(tmp_path, "setsid sleep 303.4 & sleep 303.4", "go", 0.3)
+    assert asyncio.run(end_group(Handle(handle.group, handle.start)))
+    assert living("303.4") == []
+
+
+# -- without /proc -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.skipif(not any(os.access(f"{p}/ps", os.X_OK) for p in ("/bin", "/usr/bin")), reason="there is no ps")
+def test_where_there_is_no_proc_ps_is_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(proctree, "_LINUX", False)
+
+    async def work() -> None:
+        held = Processes().hold("echo $$; setsid sleep 304.1 & trap '' TERM; sleep 304.1; sleep 304.1", str(tmp_path))
+        running = asyncio.create_task(held.run(60))
+        while not held.output.total:
+            await asyncio.sleep(0.01)
+        await asyncio.sleep(0.1)
+        names = [p.name for p in proctree.members(held.tree)]
+        assert sorted(names) == ["bash", "sleep", "sleep"]
+        assert proctree.mark_of(held.handle.group).endswith(held.tree.mark)
+        await held.stop()
+        assert living("304.1") == []
+        assert await running == "stopped"
+
+    asyncio.run(work())
+
+
+def test_where_there_is_no_pidfd_a_thread_waits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(os, "pidfd_open")
+
+    async def work() -> tuple[str, int]:
+        held = Processes().hold("echo hi; setsid sleep 304.2 & exit 7", str(tmp_path))
+        await held.run(10)
+        return held.output.text()[0], held.code
+
+    assert asyncio.run(work()) == ("hi\n", 7)
+    assert living("304.2") == []
