@@ -484,9 +484,7 @@ def _long(steps: int) -> tuple[State, list[Event]]:
     return state, rows
 
 
-@pytest.mark.seed("A30")
 def test_a_snapshot_is_a_few_bytes_an_entry_whatever_the_entries_hold() -> None:
-    """A30, noria's form: the history is a value that its holder can save and go on with; here as references."""
     small, _ = _long(200)
     state, rows = _long(1_200)
     body = encode_state(state)

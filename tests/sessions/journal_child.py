@@ -95,6 +95,16 @@ async def name_it(path: Path, name: str) -> None:
     await store.close()
 
 
+async def marked(path: Path) -> None:
+    """A new file; a commit, two more, one that is synchronised, one that is not: each marked when it is told."""
+    store = await Store.open(path)
+    journal = await store.create("/tmp")
+    for seq, sync in ((1, False), (2, False), (3, False), (4, True), (5, False), (6, True)):
+        await journal.append(some(seq, 1), sync=sync)
+        os.write(1, f"mark {seq}\n".encode())
+    os._exit(0)
+
+
 async def small_files(path: Path) -> None:
     """No file may grow beyond 300 kB, then it may again."""
     store = await Store.open(path)
@@ -197,6 +207,8 @@ def main() -> None:
             asyncio.run(begin(place, int(rest[0])))
         case "name_it":
             asyncio.run(name_it(place, *rest))
+        case "marked":
+            asyncio.run(marked(place))
         case "small_files":
             asyncio.run(small_files(place))
         case "no_home":

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import statistics
+import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
@@ -362,5 +364,24 @@ def test_a_large_event_is_kept_whole(tmp_path: Path) -> None:
         await journal.append(rows(1, OPENED, returned(1, text)))
         assert journal.row(2).event == returned(1, text)
         await store.close()
+
+    asyncio.run(body())
+
+
+def test_appending_is_cheap_and_the_file_grows_with_its_rows_alone(tmp_path: Path) -> None:
+    """Bounds of ten times what benchmarks/journal.py shows; linear, and no copies in the file."""
+
+    async def body() -> None:
+        store = await Store.open(tmp_path / "journal.db")
+        journal = await store.create(tmp_path)
+        took: list[float] = []
+        for seq in range(1, 3_001):
+            start = time.perf_counter()
+            await journal.append(some(seq, 1, "y" * 200))
+            took.append(time.perf_counter() - start)
+        assert statistics.median(took) < 0.0025
+        assert statistics.median(took[-600:]) < 3 * statistics.median(took[:600])
+        await store.close()
+        assert (tmp_path / "journal.db").stat().st_size / 3_000 < 450  # of which 310 are the event
 
     asyncio.run(body())

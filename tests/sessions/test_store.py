@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from noria.core.errors import JournalDamaged, JournalError, NoriaError, NoSuchSession
+from noria.core.ports import Row
 from noria.core.wire import encode_state
 from noria.sessions.store import Store
 from tests.sessions.journal_kit import INTERRUPTED, OPENED, child, replied, returned, rows, said, some
@@ -165,6 +166,40 @@ def test_of_two_processes_that_make_the_same_name_at_once_one_is_refused(tmp_pat
         process.communicate("end\n", timeout=30)
     assert sum(line.startswith("named ") for line in outcomes) == 1
     assert sum("there is a session named 'work' already" in line for line in outcomes) == 2
+
+
+def test_a_workspace_or_name_that_is_no_utf_8_is_found_again(tmp_path: Path) -> None:
+    odd = os.fsencode(tmp_path) + b"/caf\xe9"
+    os.mkdir(odd)
+
+    async def body() -> None:
+        store = await Store.open(tmp_path / "journal.db")
+        journal = await store.create(os.fsdecode(odd), "b\udce9ta \0")
+        await journal.append(rows(1, OPENED, said("\udce9 is odd")))
+        found = await store.named(os.fsdecode(odd), "b\udce9ta \0")
+        assert found and found.id == journal.id and found.title == "? is odd"
+        last = await store.last(os.fsdecode(odd))
+        assert last and last.id == journal.id and last.workspace.endswith("/caf\\udce9")
+        with pytest.raises(JournalError, match="a client's id is no text"):
+            await journal.append(rows(3, INTERRUPTED, sender="\udce9"))
+        await store.close()
+
+    asyncio.run(body())
+
+
+def test_what_no_journal_can_hold_is_refused_and_the_journal_lives_on(tmp_path: Path) -> None:
+    async def body() -> None:
+        store = await Store.open(tmp_path / "journal.db")
+        journal, other = await store.create(tmp_path), await store.create(tmp_path)
+        with pytest.raises(JournalError, match="no journal can hold this"):
+            journal.get("\udce9")
+        with pytest.raises(JournalError, match="no journal can hold this"):
+            await journal.append([Row(1, OPENED, at=2**70)])
+        await other.append(some(1, 2))
+        assert list(other.rows()) == some(1, 2)
+        await store.close()
+
+    asyncio.run(body())
 
 
 # -- forking and deleting ----------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from noria.core.errors import JournalDamaged, JournalError, NotSaved
-from noria.sessions.file import BUSY_MS, cause, is_busy, open_file, open_to_read, transaction
+from noria.sessions.file import BUSY_MS, begin_log, cause, is_busy, is_fresh, open_file, open_to_read, transaction
 from noria.sessions.memory import KEPT_SNAPSHOTS
 from noria.sessions.record import Info, NewSession, Pending, RawRow
 
@@ -28,7 +28,7 @@ FROM session
 
 class Database:
     """It is opened at first use, and again after a failure: its disk may be full or read-only now and good later.
-    `path` None: in memory. `notice` says that a file was set aside."""
+    `path` None: in memory. `notice` says that a file was set aside; `fresh`: the file is to be settled."""
 
     def __init__(self, path: Path | None) -> None:
         self.path, self.notice = path, ""
@@ -36,7 +36,7 @@ class Database:
         self._reader: sqlite3.Connection | None = None
         self._file: os.stat_result | None = None
         self._patience = BUSY_MS
-        self._opened = 0
+        self._opened, self.fresh = 0, False
 
     def writable(self) -> sqlite3.Connection:
         """The connection. Raises NotSaved where it cannot be had now, JournalError where it never can."""
@@ -44,6 +44,7 @@ class Database:
             with self._writing():
                 self._connection, notice = open_file(self.path)
                 self._file = self.path and os.stat(self.path)
+                self.fresh = is_fresh(self.path)
             self._opened += 1
             self.notice = self.notice or notice
             if self._reader:
@@ -84,7 +85,23 @@ class Database:
         is all that was committed to it before."""
         connection = self.writable()
         with self._writing(), _synchronised(connection, sync), transaction(connection):
-            return [self._write(connection, batch) for batch in batches]
+            keys = [self._write(connection, batch) for batch in batches]
+        if sync:
+            self.settle()
+        return keys
+
+    def settle(self) -> None:
+        """Synchronise a new file, once: in a quiet moment, or before a synchronised append is told."""
+        if not self.fresh or not self._connection:
+            return
+        self.fresh = False
+        try:
+            busy, logged, copied = self._connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
+            self.fresh = bool(busy) or logged != copied
+            begin_log(self._connection)
+            self._patience = BUSY_MS
+        except sqlite3.Error:
+            self.fresh = True  # whoever writes next is told why
 
     def _write(self, connection: sqlite3.Connection, batch: Pending) -> int:
         if batch.key and batch.seen != self._opened:
@@ -185,6 +202,8 @@ class Database:
         except sqlite3.Error as error:
             kind = JournalError if is_busy(error) else JournalDamaged
             raise kind(f"{self.path} cannot be read: {error}") from error
+        except (ValueError, OverflowError) as error:
+            raise JournalError(f"no journal can hold this: {error}") from error
 
     @contextmanager
     def _writing(self) -> Iterator[None]:
@@ -197,6 +216,8 @@ class Database:
             raise NotSaved(cause(error, self.path)) from error
         except OSError as error:
             raise NotSaved(cause(error, self.path)) from error
+        except (ValueError, OverflowError) as error:
+            raise JournalError(f"no journal can hold this: {error}") from error
         self._wait_at_most(BUSY_MS)
 
     def _wait_at_most(self, ms: int) -> None:

@@ -66,8 +66,8 @@ class SessionJournal:
 
     async def append(self, rows: Sequence[Row], *, sync: bool = False) -> None:
         """On disk when it returns; with `sync`, through a loss of power. No rows: write what waits. Raises NotSaved
-        (see the class), JournalError where the rows are not the next ones or repeat a sender's id. Cancelling does not
-        take the rows back.
+        (see the class), JournalError where the rows are not the next ones, repeat a sender's id, or where somebody else
+        writes to the session. Cancelling does not take the rows back.
         """
         self._must_be_open()
         check(rows, self._last + 1, self._senders)

@@ -78,7 +78,17 @@ def check(rows: Sequence[Row], expected: int, senders: set[str]) -> None:
             raise JournalError(f"row {row.seq} cannot be appended: the next one is {expected + place}")
         if row.sender and (row.sender in senders or row.sender in fresh):
             raise JournalError(f"the event {row.sender!r} of a client is in the journal already")
+        if not _is_unicode(row.sender):
+            raise JournalError(f"a client's id is no text: {row.sender!r}")
         fresh.add(row.sender)
+
+
+def _is_unicode(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def digest_of(data: bytes) -> str:

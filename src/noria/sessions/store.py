@@ -54,10 +54,10 @@ class Store:
         """A new session. It is in the database from its first row on, one with a name at once. Raises JournalError
         where the name is taken in this workspace.
         """
-        real, now = os.path.realpath(workspace), self._now()
+        real, now = _real(workspace), self._now()
 
         def work(database: Database) -> Pending:
-            pending = self._begin(database, NewSession("", name, real, now))
+            pending = self._begin(database, NewSession("", _text(name), real, now))
             if name:
                 try:
                     pending.key = database.insert(pending.new)
@@ -91,8 +91,8 @@ class Store:
 
     async def named(self, workspace: str | Path, name: str) -> Info | None:
         """The session of that name in this workspace, or None."""
-        real = os.path.realpath(workspace)
-        found = await self._writer.acall(lambda db: db.sessions("workspace = ? AND name = ?", real, name))
+        real, text = _real(workspace), _text(name)
+        found = await self._writer.acall(lambda db: db.sessions("workspace = ? AND name = ?", real, text))
         return found[0][1] if found and name else None
 
     async def list(self, workspace: str | Path | None = None) -> list[Info]:
@@ -100,7 +100,7 @@ class Store:
         if workspace is None:
             found = await self._writer.acall(lambda db: db.sessions())
         else:
-            real = os.path.realpath(workspace)
+            real = _real(workspace)
             found = await self._writer.acall(lambda db: db.sessions("workspace = ?", real))
         return [info for _, info in found]
 
@@ -216,6 +216,15 @@ def _resolve(database: Database, prefix: str) -> tuple[int, Info]:
         some = ", ".join(info.id for _, info in found[:3])
         raise NoSuchSession(f"{len(found)} sessions have an id that begins with {prefix!r} ({some}): give more of it")
     return found[0]
+
+
+def _real(workspace: str | Path) -> str:
+    return _text(os.path.realpath(workspace))
+
+
+def _text(words: str) -> str:
+    """As text that can be stored: a byte of a file name that is no UTF-8 becomes `\\udc..`, the same every time."""
+    return words.encode("utf-8", "backslashreplace").decode()
 
 
 def _random_id() -> str:

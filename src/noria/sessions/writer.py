@@ -12,12 +12,13 @@ from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
-from noria.core.errors import JournalError, NoriaError, NotSaved, SessionBusy
+from noria.core.errors import JournalError, NoriaError, NotSaved
 from noria.sessions.record import UNSAVED_BYTES, Pending, RawRow
 
 if TYPE_CHECKING:
     from noria.sessions.database import Database
 
+SETTLE_AFTER = 0.2  # seconds of quiet before a new file is synchronised: not while a program starts
 T = TypeVar("T")
 Told: TypeAlias = Callable[["T | NoriaError"], object]
 
@@ -74,7 +75,8 @@ class Writer:
 
     async def append(self, pending: Pending, rows: list[RawRow], title: str, *, sync: bool) -> int:
         """Write the rows, after those of their session that still wait; how many were written. Raises NotSaved: then
-        they wait, too. A caller that is cancelled does not take its rows back.
+        they wait, too; JournalError where this is not the session's only writer. A caller that is cancelled does not
+        take its rows back.
         """
         told, answer = _letter()
         self._put(_Append(pending, rows, title, sync, told))
@@ -97,14 +99,19 @@ class Writer:
     def _run(self, path: Path | None) -> None:
         from noria.sessions.database import Database
 
-        database, stop = Database(path), None
+        database, stop, tried = Database(path), None, False
         try:
             try:
                 database.writable()
             except NoriaError:
                 pass  # it is tried again, and told, when somebody asks for it
             while stop is None:
-                stop = _perform(database, self._arrived())
+                jobs = self._arrived(SETTLE_AFTER if database.fresh and not tried else None)
+                if jobs:
+                    stop = _perform(database, jobs)
+                else:
+                    database.settle()
+                tried = not jobs
         finally:
             database.close()
             self._ended = True
@@ -112,14 +119,15 @@ class Writer:
             if stop:
                 stop.told(None)
 
-    def _arrived(self) -> list[_Job]:
-        """All that is in the queue; it waits for the first."""
-        jobs = [self._jobs.get()]
-        while True:
-            try:
+    def _arrived(self, seconds: float | None) -> list[_Job]:
+        """All that is in the queue. It waits for the first; where that does not come in so many seconds, nothing."""
+        jobs: list[_Job] = []
+        try:
+            jobs.append(self._jobs.get(timeout=seconds))
+            while True:
                 jobs.append(self._jobs.get_nowait())
-            except Empty:
-                return jobs
+        except Empty:
+            return jobs
 
     def _refuse_the_rest(self) -> None:
         while not self._jobs.empty():
@@ -163,23 +171,25 @@ def _commit(database: Database, appends: list[_Append]) -> None:
         each.told(failed.get(each.pending) or counts[each.pending])
 
 
-def flush(database: Database, batches: list[Pending], *, sync: bool = False) -> dict[Pending, NotSaved]:
-    """Write what waits, in one commit; those that could not be written, and why. What cannot be written although the
-    disk is well is the fault of one session: then each is tried on its own."""
-    failed: dict[Pending, NotSaved] = {}
+def flush(database: Database, batches: list[Pending], *, sync: bool = False) -> dict[Pending, NoriaError]:
+    """Write what waits, in one commit; those that could not be written, and why: NotSaved where the disk may get well,
+    JournalError where it is the fault of one session (somebody else writes to it). Then each is tried on its own."""
+    failed: dict[Pending, NoriaError] = {}
     for batch in batches:
         try:
             _hold(batch)
-        except NotSaved as error:
+        except (NotSaved, JournalError) as error:
             failed[batch] = error
     ready = [batch for batch in batches if batch not in failed]
+    if not ready:
+        return failed
     try:
         keys = database.write(ready, sync=sync)
     except NotSaved as error:
         return failed | dict.fromkeys(ready, error)
     except JournalError as error:
         if len(ready) == 1:
-            return failed | {ready[0]: NotSaved(str(error))}
+            return failed | {ready[0]: error}
         for batch in ready:
             failed |= flush(database, [batch], sync=sync)
         return failed
@@ -192,13 +202,12 @@ def flush(database: Database, batches: list[Pending], *, sync: bool = False) -> 
 
 
 def _hold(batch: Pending) -> None:
-    """Make sure that this process is the session's writer: at its start the folder may not have held a lock."""
+    """Make sure that this process is the session's writer: at its start the folder may not have held a lock. Raises
+    SessionBusy, NotSaved."""
     if batch.lease is None or batch.lease.held:
         return
     try:
         batch.lease.take()
-    except SessionBusy as error:
-        raise NotSaved(str(error)) from error
     except OSError as error:
         from noria.sessions.file import cause
 
