@@ -80,7 +80,8 @@ def failed(answer: Answered | Failure) -> Failure:
 
 def endpoint(url: str = "http://server/v1", **settings: Any) -> Endpoint:
     """An endpoint for tests."""
-    return Endpoint(**{"name": "m", "model": "test-model", "base_url": url, "key": "secret-key-123"} | settings)
+    usual: dict[str, Any] = {"name": "m", "model": "test-model", "base_url": url, "key": "secret-key-123"}
+    return Endpoint(**usual | settings)
 
 
 def history(*entries: Entry) -> Transcript:

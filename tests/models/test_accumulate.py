@@ -247,7 +247,7 @@ class TestReplies:
         [({"content": " \n"}, "neither"), ({"reasoning": "hm"}, "only reasoning"), ({}, "neither")],
     )
     def test_nothing_said_is_a_failure(self, fields: dict[str, object], words: str) -> None:
-        failure = failed(read([sse(delta(**fields), delta("stop"))]))
+        failure = failed(read([sse({"choices": [{"delta": fields}]}, delta("stop"))]))
         assert failure.kind == "empty" and words in failure.detail
 
     def test_nothing_but_the_output_limit(self) -> None:

@@ -186,14 +186,17 @@ def _named(slot: Slot, name: str) -> str:
 def _another(slot: Slot, wire_id: str, name: str, arguments: str) -> bool:
     """Whether an index that was used before stands for one more call: some servers number every call 0.
 
-    A name comes again, and either the first call's arguments are whole and more come, or the id is another one and the
-    first call can be complete. Another id alone does not say so: some servers give every piece an id of its own.
+    A name comes again: a new one after arguments had begun, or one with more arguments or another id after whole ones,
+    or a new one with another id. Another id alone does not say so: some servers give every piece an id of its own.
     """
-    if not name:
+    if not name or not slot.name:
         return False
-    if slot.whole():
-        return bool(arguments.strip()) or bool(wire_id and slot.wire_id and wire_id != slot.wire_id)
-    return bool(wire_id and slot.wire_id and wire_id != slot.wire_id and not slot.pieces and name != slot.name)
+    other_id = bool(wire_id and slot.wire_id and wire_id != slot.wire_id)
+    if not slot.written.strip():
+        return other_id and name != slot.name
+    if not name.startswith(slot.name):
+        return True
+    return slot.whole() and (other_id or bool(arguments.strip()))
 
 
 def _continues(slot: Slot, wire_id: str, name: str, arguments: str) -> bool:

@@ -59,6 +59,10 @@ class HttpModel:
             return Failure("empty", detail="the model's answer has no text", usage=answer.usage)
         return Answered(Reply(texts, answer.reply.end, answer.reply.model), answer.usage)
 
+    async def aclose(self) -> None:
+        """Close the connections that are kept."""
+        await self._transport.aclose()
+
     async def _attempt(self, body: bytes, effect: int, emit: Emit) -> Answered | Failure:
         url, decoder = self._dialect.url(), self._dialect.decoder(effect, emit)
         streamed = self._dialect.streamed
@@ -181,6 +185,10 @@ class Completing(Model, Protocol):
         """The text, or why there is none."""
         ...
 
+    async def aclose(self) -> None:
+        """Give back what it holds: it can still be asked."""
+        ...
+
 
 class Chain:
     """The models of a session by configured name; a request goes to the one that it names."""
@@ -199,6 +207,11 @@ class Chain:
         """One text about a history, by `model`."""
         found = self._models.get(model.name)
         return await found.complete(system, transcript, instruction, model) if found else self._unknown(model)
+
+    async def aclose(self) -> None:
+        """Close the connections that the models keep."""
+        for model in self._models.values():
+            await model.aclose()
 
     def _unknown(self, model: ModelSpec) -> Failure:
         known = ", ".join(self._models) or "none"

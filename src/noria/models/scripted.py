@@ -93,6 +93,9 @@ class ScriptedModel:
             return text if text.usage.requests else msgspec.structs.replace(text, usage=self._usage)
         return Answered(Reply((Text(text),), model=model.name), self._usage)
 
+    async def aclose(self) -> None:
+        """It holds nothing."""
+
 
 def _line(line: Line, model: str) -> Reply | Failure:
     if isinstance(line, Failure):
