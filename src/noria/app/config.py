@@ -11,9 +11,11 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
-from noria.app.endpoint import chain
-from noria.app.settings import MODES, Mode, ModelEntry, Options, Sandbox, Settings
+from noria.app.endpoint import chain, secret_variables
+from noria.app.settings import ModelEntry, Options, Sandbox, Settings
 from noria.core.errors import UsageError
+from noria.guard.modes import MODES, PermissionMode
+from noria.models.catalog import Price
 
 
 class FileConfig(msgspec.Struct, kw_only=True):
@@ -23,7 +25,7 @@ class FileConfig(msgspec.Struct, kw_only=True):
     fallback_models: list[str] = []
     max_steps: int = 40
     max_retries: int = 4
-    permission_mode: Mode = "default"
+    permission_mode: PermissionMode = "default"
     sandbox: Sandbox = "auto"
     allow: list[str] = []
     ask: list[str] = []
@@ -67,7 +69,7 @@ def load(options: Options, env: Mapping[str, str]) -> Settings:
         sandbox=config.sandbox, tools=tuple(config.tools), max_steps=config.max_steps, max_retries=config.max_retries,
         max_tokens=options.max_tokens, max_cost=options.max_cost, max_time=options.max_time,
         system=_read(options.system_file) if options.system_file else "", persona=options.persona,
-        notices=tuple(notices),
+        secrets=secret_variables(config.models), notices=tuple(notices),
     )  # fmt: skip
 
 
@@ -191,6 +193,8 @@ def _convert(raw: dict[str, object], origin: str) -> FileConfig:
     for name, entry in models.items() if isinstance(models, dict) else ():
         if isinstance(entry, dict):
             _known(entry, ModelEntry.__struct_fields__, origin, f"models.{name}.")
+            if isinstance(price := entry.get("price"), dict):
+                _known(price, Price.__struct_fields__, origin, f"models.{name}.price.")
     for key in NOT_BUILT:
         if raw.get(key):
             raise UsageError(f"{key} (in {origin} or the environment) is not built yet; take it out for now")

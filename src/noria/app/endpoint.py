@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from urllib.parse import urlsplit
 
-from noria.app.settings import BUILT, DIALECTS, Dialect, Endpoint, ModelEntry
+from noria.app.settings import BUILT, DIALECTS, Dialect, ModelEntry
 from noria.core.errors import UsageError
+from noria.models.catalog import Endpoint
 
 USUAL: dict[str, tuple[str, str, str]] = {
     # dialect: base URL, variable of the base URL, variable of the key
@@ -42,13 +43,22 @@ def resolve(name: str, entries: Mapping[str, ModelEntry], base_url: str | None, 
             f"the {dialect} dialect is not built yet ({name}); use --model chat:NAME with an OpenAI-compatible server"
         )
     usual, url_variable, key_variable = USUAL[dialect]
-    url = _url(base_url or entry.base_url or env.get(url_variable, "").strip() or usual)
+    url = (base_url or entry.base_url or env.get(url_variable, "")).strip() or usual
     auth = entry.auth or "bearer"
     key = "" if auth == "none" else _key(name, entry, key_variable, url, env)
-    return Endpoint(
-        name, dialect, model, url, key, auth if key else "none", entry.headers, entry.context_window,
-        entry.max_output_tokens, entry.price,
+    endpoint = Endpoint(
+        name=name, model=model, base_url=url, dialect=dialect, key=key, auth=auth if key else "none",
+        headers=entry.headers, context_window=entry.context_window, max_output_tokens=entry.max_output_tokens,
+        price=entry.price,
     )  # fmt: skip
+    endpoint.check()
+    return endpoint
+
+
+def secret_variables(entries: Mapping[str, ModelEntry]) -> tuple[str, ...]:
+    """The variables that the configuration takes keys from."""
+    named = (e.key_env if isinstance(e.key_env, list) else [e.key_env] for e in entries.values())
+    return tuple(dict.fromkeys(variable for each in named for variable in each if variable))
 
 
 def _named(name: str, entries: Mapping[str, ModelEntry]) -> tuple[Dialect, str]:
@@ -70,21 +80,12 @@ def _choices(entries: Mapping[str, ModelEntry]) -> str:
     return f", or one of {', '.join(entries)}" if entries else ""
 
 
-def _url(text: str) -> str:
-    """The base URL, checked. Raises UsageError where it is none."""
-    try:
-        parts = urlsplit(text)
-        fine = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
-    except ValueError:
-        fine = False
-    if not fine or any(c.isspace() for c in text):
-        raise UsageError(f"the base URL {text!r} is no address: write it like http://127.0.0.1:8000/v1")
-    return text.rstrip("/").removesuffix("/chat/completions")
-
-
 def local(url: str) -> bool:
     """Whether the address is this machine or its private network, where servers rarely ask for a key."""
-    host = (urlsplit(url).hostname or "").lower()
+    try:
+        host = (urlsplit(url).hostname or "").lower()
+    except ValueError:
+        return False
     if host in ("localhost", "::1", "host.docker.internal") or host.endswith(
         (".localhost", ".local", ".internal", ".lan")
     ):
@@ -97,7 +98,7 @@ def local(url: str) -> bool:
 
 
 def _key(name: str, entry: ModelEntry, usual: str, url: str, env: Mapping[str, str]) -> str:
-    """The key, or blank where a local server needs none. Raises UsageError where it is missing or cannot be one."""
+    """The key, or blank where a local server needs none. Raises UsageError where it is missing."""
     variables = [entry.key_env] if isinstance(entry.key_env, str) else entry.key_env
     variables = [v for v in variables if v] or ([] if entry.key_command else [usual])
     key = next((env[v].strip() for v in variables if env.get(v, "").strip()), "")
@@ -105,10 +106,6 @@ def _key(name: str, entry: ModelEntry, usual: str, url: str, env: Mapping[str, s
         key = _ask_command(name, entry.key_command)
     if not key and not local(url):
         raise UsageError(f"no key for {name} at {url}: set {' or '.join(variables)} in the environment")
-    if not key.isascii() or any(c.isspace() for c in key):
-        raise UsageError(
-            f"the key of {name} ({' or '.join(variables) or 'key_command'}) has characters that no key has"
-        )
     return key
 
 

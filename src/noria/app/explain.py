@@ -5,7 +5,7 @@ Owns: those words. Must not know: who shows them.
 
 from __future__ import annotations
 
-from noria.app.settings import Endpoint
+from noria.models.catalog import Endpoint
 
 # kind: what happened, and what to do; {name}, {model}, {url} are the endpoint's
 TEXTS: dict[str, tuple[str, str]] = {

@@ -13,17 +13,12 @@ import msgspec
 from noria.core import effects as fx
 from noria.core import events as ev
 from noria.core.content import Call, Reply, Usage
-from noria.core.state import State
+from noria.core.state import Executing, State
+from noria.core.transcript import Step
 
 Reported: TypeAlias = Literal[
     "completed", "interrupted", "max_steps", "max_tokens", "max_cost", "max_time", "requires_action", "failed"
 ]
-LIMITS: dict[str, str] = {
-    "max_steps": "step limit",
-    "max_tokens": "token limit",
-    "max_cost": "cost limit",
-    "max_time": "time limit",
-}
 
 
 class UsageReport(msgspec.Struct):
@@ -103,6 +98,7 @@ class Record:
         self.denials: list[Denial] = []
         self.detail = ""
         self.text = ""
+        self.place = 0
         self._asked: dict[int, Call] = {}
 
     def see(self, event: ev.Event, effects: tuple[fx.Effect, ...]) -> None:
@@ -111,6 +107,8 @@ class Record:
             match effect:
                 case fx.Wait(why="retry"):
                     self.retries += 1
+                case fx.CallModel(model=place):
+                    self.place = place
                 case fx.Decide(call=call):
                     self._asked[effect.id] = call
                 case _:
@@ -150,6 +148,12 @@ def report(state: State, session: str, record: Record, files: Files, message: st
     )
 
 
+def refused(message: str) -> Report:
+    """The result of a run that was not begun: a mistake in the flags, the configuration or the choice of a session."""
+    error = ErrorReport("usage", message)
+    return Report("failed", "", None, "", 0, 0, UsageReport(), None, 0, Files(), [], [], error)
+
+
 def outcome_of(state: State) -> Reported:
     """How the last turn ended; `requires_action` while it waits for a person or a client."""
     if state.turn is not None:
@@ -159,6 +163,15 @@ def outcome_of(state: State) -> Reported:
             return "failed"
         case outcome:
             return outcome
+
+
+def last_text(state: State) -> str:
+    """The text of the last reply that the state holds."""
+    if isinstance(state.phase, Executing):
+        return state.phase.reply.text
+    last = state.transcript.last_step()
+    entry = state.transcript[last] if last >= 0 else None
+    return entry.reply.text if isinstance(entry, Step) else ""
 
 
 def pending(state: State) -> list[Pending]:

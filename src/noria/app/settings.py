@@ -9,26 +9,19 @@ from typing import Literal, TypeAlias, get_args
 
 import msgspec
 
+from noria.guard.modes import PermissionMode
+from noria.models.catalog import Endpoint, Price
+
 Dialect: TypeAlias = Literal["chat", "responses", "messages", "gemini"]
-Mode: TypeAlias = Literal["default", "accept-edits", "plan", "goal", "debug"]
 OnAsk: TypeAlias = Literal["deny", "pause"]
 Sandbox: TypeAlias = Literal["auto", "strict", "off"]
 Auth: TypeAlias = Literal["bearer", "x-api-key", "api-key", "query", "none"]
 
 DIALECTS: tuple[Dialect, ...] = get_args(Dialect)
-MODES: tuple[Mode, ...] = get_args(Mode)
 BUILT: tuple[Dialect, ...] = ("chat",)  # the dialects that this version speaks
 
 
-class Price(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """US dollars a million tokens, which is microdollars a token. `cached` None: as `input`."""
-
-    input: float
-    output: float
-    cached: float | None = None
-
-
-class ModelEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class ModelEntry(msgspec.Struct, frozen=True):
     """A `[models.NAME]` table of the configuration; blank means the dialect's usual value."""
 
     dialect: Dialect = "chat"
@@ -43,33 +36,15 @@ class ModelEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     price: Price | None = None
 
 
-class Endpoint(msgspec.Struct, frozen=True):
-    """One model, where it is, and how to be let in. `name` is what messages and the journal call it; `key` is secret
-    and blank where none is needed; `window` 0 and `price` None are unknown; `max_output` 0 is not sent."""
-
-    name: str
-    dialect: Dialect
-    model: str
-    base_url: str
-    key: str = ""
-    auth: Auth = "bearer"
-    headers: dict[str, str] = {}
-    window: int = 0
-    max_output: int = 0
-    price: Price | None = None
-
-    def __repr__(self) -> str:
-        return f"Endpoint({self.name!r}, {self.base_url!r})"
-
-
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Everything a run is told. Limits are of a turn, 0 is none; `max_cost` in US dollars, `max_time` in seconds.
-    `tools` empty: all. `system` replaces the prompt's base text, `persona` is appended to it."""
+    `tools` empty: all. `system` replaces the prompt's base text, `persona` is appended to it. `secrets`: the variables
+    that keys were taken from, which commands do not get to see."""
 
     models: tuple[Endpoint, ...]
     workspace: str
     data: str
-    mode: Mode = "default"
+    mode: PermissionMode = "default"
     on_ask: OnAsk = "deny"
     sandbox: Sandbox = "auto"
     tools: tuple[str, ...] = ()
@@ -80,6 +55,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     max_retries: int = 4
     system: str = ""
     persona: str = ""
+    secrets: tuple[str, ...] = ()
     notices: tuple[str, ...] = ()
 
 

@@ -61,6 +61,7 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
 
 def _model_flags(parser: Parser) -> None:
     parser.add_argument("prompt", nargs="?", default=None)
+    parser.add_argument("-h", "--help", action="store_true")
     parser.add_argument("-p", "--print", action="store_true", dest="headless")
     parser.add_argument("--model")
     parser.add_argument("--fallback-model", action="append")

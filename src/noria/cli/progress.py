@@ -18,7 +18,7 @@ from noria.runtime.bus import Happened, Lagged, Notice, Observed
 DIM, BOLD, RED, GREEN, YELLOW, PLAIN = "\033[2m", "\033[1m", "\033[31m", "\033[32m", "\033[33m", "\033[0m"
 HEAD = 6  # lines of a result that are shown
 WIDE = 160  # characters of a line that are shown
-_CONTROLS = {c: None for c in (*range(9), *range(11, 32), *range(0x7F, 0xA0))}
+_CONTROLS: dict[int, None] = dict.fromkeys((*range(9), *range(11, 32), *range(0x7F, 0xA0)))
 
 
 def plain(text: str) -> str:

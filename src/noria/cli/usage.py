@@ -41,17 +41,22 @@ exit status: 0 completed, 1 failed, 2 usage or configuration, 3 a limit, 4 requi
 
 
 def show(text: str) -> bool:
-    """Writes `text` to stdout. False where nobody reads there any more (a closed pipe is no error)."""
+    """Writes `text` to stdout, as UTF-8. False where nobody reads there any more: a closed pipe is no error.
+    Raises NoriaError where it cannot be written for another reason (a full disk)."""
     import sys
 
     if sys.stdout is None:
         return False
     try:
-        sys.stdout.write(text)
+        sys.stdout.buffer.write(text.encode("utf-8", "replace"))
         sys.stdout.flush()
-    except BrokenPipeError:
+    except OSError as error:
         import os
 
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # or the interpreter complains when it flushes at its end
-        return False
+        if isinstance(error, BrokenPipeError):
+            return False
+        from noria.core.errors import NoriaError
+
+        raise NoriaError(f"the answer could not be written to stdout: {error.strerror}") from None
     return True

@@ -1,0 +1,254 @@
+"""The only place where the parts are put together: journal, model, gate, tools, compaction, driver.
+
+Owns: which implementation stands behind each port, and how a session is opened and closed. Must not know: what any of
+them does inside. What a run does not need is not imported.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+import zlib
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+import msgspec
+
+from noria.app.report import Files, Record, last_text
+from noria.app.settings import Settings
+from noria.context.compaction import PlainCompactor
+from noria.context.prompt import system_prompt
+from noria.context.spill import SpillFolder
+from noria.core import events as ev
+from noria.core.errors import UsageError
+from noria.core.machine import RULES
+from noria.core.ports import ToolSpec
+from noria.core.state import Limits, Policy, State
+from noria.core.transcript import Transcript
+from noria.runtime.bus import Bus, Happened, Observed
+from noria.runtime.clock import SystemClock
+from noria.runtime.driver import Driver, Parts
+from noria.tools.process import Processes, end_group, environment
+from noria.tools.registry import ToolSet, builtin
+from noria.tools.toolbox import Toolbox
+from noria.tools.workspace import Workspace
+
+if TYPE_CHECKING:
+    from noria.core.transcript import Prompt
+    from noria.models.client import Completing
+    from noria.sessions.journal import SessionJournal
+    from noria.sessions.memory import MemoryJournal
+    from noria.sessions.store import Store
+
+Kind: TypeAlias = Literal["new", "named", "latest", "resume", "fork", "memory"]
+
+
+class Which(msgspec.Struct, frozen=True):
+    """Which session: a new one, the workspace's one named `word` (made where there is none), the workspace's latest,
+    the one whose id begins with `word`, a copy of that one, or one that is kept nowhere."""
+
+    kind: Kind = "new"
+    word: str = ""
+
+
+class _RecordingBus(Bus):
+    """A bus that the record hears first: a report never depends on how fast somebody reads."""
+
+    def __init__(self, record: Record) -> None:
+        super().__init__()
+        self._record = record
+
+    def publish(self, item: Observed) -> None:
+        if isinstance(item, Happened):
+            self._record.see(item.event, item.effects)
+        super().publish(item)
+
+
+class _AlwaysStop:
+    """The stop hook while there are no hooks: every turn may end."""
+
+    async def check(self, effect: int, blocks: int, transcript: Transcript) -> Prompt | None:
+        """Lets it end."""
+        return None
+
+
+class House:
+    """The parts of one open session, and what has to be done when it begins, begins a turn, and ends."""
+
+    def __init__(
+        self, settings: Settings, session: str, driver: Driver, record: Record, notices: tuple[str, ...]
+    ) -> None:
+        self.settings, self.id, self.driver, self.record, self.notices = settings, session, driver, record, notices
+        self.opening: ev.Opened | None = None
+        self.toolbox: Toolbox | None = None
+        self.closers: list[Callable[[], Awaitable[object]]] = []
+        self._started = self._closed = False
+
+    async def start(self) -> None:
+        """Once: the first event of a new session, or what an older one owes. The opening is not waited for, so that
+        it is written together with the prompt that follows."""
+        if self._started:
+            return
+        self._started = True
+        if self.opening is not None:
+            self.driver.answer(self.opening)
+        else:
+            await self.driver.start()
+
+    def begin_turn(self) -> None:
+        """What is reported is of the turn that begins now."""
+        self.record.begin()
+        if self.toolbox is not None:
+            self.toolbox.workspace.changes.clear()
+
+    def files(self) -> Files:
+        """What the file tools did in this turn."""
+        done = self.toolbox.workspace.files() if self.toolbox is not None else {}
+        return Files(**{str(word): paths for word, paths in done.items()})
+
+    async def close(self) -> None:
+        """End everything, the journal last."""
+        if not self._closed:
+            self._closed = True
+            for close in (self.driver.close, *self.closers):
+                await close()
+
+
+async def build(settings: Settings, which: Which, *, can_ask: bool = False, model: Completing | None = None) -> House:
+    """The house of one session, with nothing running in it yet. `can_ask`: a person answers what needs asking;
+    `model`: instead of the configured ones (a scripted one, say).
+
+    Raises UsageError, NoSuchSession, SessionBusy, JournalDamaged.
+    """
+    store = None if which.kind == "memory" else _store(settings)  # its thread loads SQLite while the rest is made
+    try:
+        tools = _tools(settings)
+        journal = await _journal(store, which, settings.workspace)
+        return await _furnish(settings, which, store, journal, tools, can_ask, model)
+    except BaseException:
+        if store is not None:
+            await store.close()
+        raise
+
+
+def _tools(settings: Settings) -> ToolSet:
+    """The tools on offer. Raises UsageError for one that does not exist."""
+    tools = builtin()
+    if not settings.tools:
+        return tools
+    try:
+        return tools.only(settings.tools)
+    except KeyError as error:
+        raise UsageError(f"there is no tool {error.args[0]!r}; the tools are {', '.join(tools.names())}") from None
+
+
+def _store(settings: Settings) -> Store:
+    from noria.sessions.store import Store
+
+    return Store(Path(settings.data) / "journal.db")
+
+
+async def _journal(store: Store | None, which: Which, workspace: str) -> SessionJournal | MemoryJournal:
+    """The journal of the session that is meant."""
+    if store is None:
+        from noria.sessions.memory import MemoryJournal
+
+        return MemoryJournal()
+    match which.kind:
+        case "named":
+            found = await store.named(workspace, which.word)
+            return await (store.open_session(found.id) if found else store.create(workspace, which.word))
+        case "latest":
+            found = await store.last(workspace)
+            if found is None:
+                raise UsageError("there is no session in this workspace yet: leave out -c to begin one")
+            return await store.open_session(found.id)
+        case "resume":
+            return await store.open_session(which.word)
+        case "fork":
+            return await store.fork(which.word)
+        case _:
+            return await store.create(workspace)
+
+
+async def _furnish(
+    settings: Settings,
+    which: Which,
+    store: Store | None,
+    journal: SessionJournal | MemoryJournal,
+    tools: ToolSet,
+    can_ask: bool,
+    model: Completing | None,
+) -> House:
+    """Everything around the journal."""
+    from noria.guard.gates import Gates, advertised
+    from noria.models.client import Chain, http_model
+
+    clock, record = SystemClock(), Record()
+    session, root, notices = _place(settings, journal)
+    outputs = SpillFolder(_outputs(settings, session))
+    workspace = Workspace(root)
+    toolbox = Toolbox(tools, workspace, Processes(environment(hide=settings.secrets)), outputs)
+    asked = "person" if can_ask else "pause" if settings.on_ask == "pause" else "deny"
+    gate = Gates(tools, toolbox.claims, root, mode=settings.mode, asked=asked, readable=(outputs.folder,))
+    specs = tuple(t.spec for t in advertised(settings.mode, tools))
+    model = model or Chain({e.name: http_model(e, tools=specs, images=journal) for e in settings.models})
+    day = _day(journal.row(1).at if _length(journal) else clock.now())
+    opened = _opened(settings, root, specs, day)
+    parts = Parts(model, PlainCompactor(model.complete), gate, toolbox, _AlwaysStop(), journal, clock)
+    bus = _RecordingBus(record)
+    if _length(journal):
+        from noria.app.resume import Today, resume
+
+        found = await resume(journal, Today(opened, which.kind == "fork"), clock.now(), toolbox.repeatable, end_group)
+        record.text = last_text(found.state)
+        driver = Driver(found.state, parts, bus, since=found.since)
+        house = House(settings, session, driver, record, (*settings.notices, *notices, *found.notices))
+    else:
+        house = House(settings, session, Driver(State(), parts, bus), record, (*settings.notices, *notices))
+        house.opening = opened
+    house.toolbox = toolbox
+    house.closers = [toolbox.close, journal.close, *((store.close,) if store else ())]
+    return house
+
+
+def _place(settings: Settings, journal: SessionJournal | MemoryJournal) -> tuple[str, str, tuple[str, ...]]:
+    """The session's id, the folder it works in, and a notice where that is another than the one of today."""
+    session = getattr(journal, "id", "")
+    root = getattr(journal, "workspace", "") or settings.workspace
+    if root == settings.workspace:
+        return session, root, ()
+    if not os.path.isdir(root):
+        raise UsageError(f"the workspace of session {session}, {root}, does not exist any more")
+    return session, root, (f"session {session} works in {root}",)
+
+
+def _length(journal: SessionJournal | MemoryJournal) -> int:
+    return getattr(journal, "last", 0)
+
+
+def _outputs(settings: Settings, session: str) -> str:
+    """The folder of the session's spill files."""
+    if session:
+        return os.path.join(settings.data, "outputs", session)
+    import tempfile
+
+    return os.path.join(tempfile.gettempdir(), f"noria-{os.getuid()}-{os.urandom(4).hex()}")
+
+
+def _day(ms: int) -> str:
+    return time.strftime("%Y-%m-%d", time.localtime(ms / 1_000))
+
+
+def _opened(settings: Settings, root: str, specs: tuple[ToolSpec, ...], day: str) -> ev.Opened:
+    """The first event of a session with these settings."""
+    system = system_prompt(workspace=root, day=day, mode=settings.mode, base=settings.system, persona=settings.persona)
+    listed = "".join(f"{s.name}{s.description}{s.schema}" for s in specs).encode()
+    limits = Limits(
+        settings.max_steps, settings.max_tokens, round(settings.max_cost * 1_000_000), round(settings.max_time * 1_000)
+    )
+    return ev.Opened(
+        RULES, tuple(e.spec for e in settings.models), limits, Policy(max_retries=settings.max_retries),
+        system, f"crc32:{zlib.crc32(listed):08x}", (len(system.encode()) + len(listed)) // 4,
+    )  # fmt: skip

@@ -1,0 +1,95 @@
+"""A session as it is found again: folded, what a crash left answered, today's limits and prompt taken up.
+
+Owns: which events a resumed session is sent before it goes on. Must not know: any tool, any model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from noria.core import events as ev
+from noria.core.errors import NotSaved
+from noria.core.machine import step
+from noria.core.ports import Journal, Row
+from noria.core.state import Idle, State
+from noria.core.wire import effects_text
+
+if TYPE_CHECKING:
+    from noria.core.content import Call
+
+
+class Today(msgspec.Struct, frozen=True):
+    """What a session is opened with now: the first event it would have if it were new."""
+
+    opened: ev.Opened
+    fork: bool = False
+
+
+class Resumed(msgspec.Struct, frozen=True):
+    """Where the session stands, when its owed waits were given out, and lines for a person."""
+
+    state: State
+    since: Mapping[int, int]
+    notices: tuple[str, ...]
+
+
+async def resume(
+    journal: Journal,
+    today: Today,
+    now: int,
+    repeatable: Callable[[Call], bool],
+    end: Callable[[ev.Handle], Awaitable[object]],
+) -> Resumed:
+    """The session's state with nothing of it running: what was under way is answered or stays owed.
+
+    A fork begins with Interrupted: nothing owed crosses it, and the processes are the other session's. Raises
+    JournalDamaged.
+    """
+    from noria.runtime.recovery import outcomes_unknown, recover
+
+    found = recover(journal)
+    state, notices = found.state, list(found.notices)
+    rows: list[Row] = []
+
+    def fold(event: ev.Event) -> None:
+        nonlocal state
+        state, effects = step(state, event)
+        rows.append(Row(state.count, event, effects_text(effects), now))
+
+    if today.fork:
+        fold(ev.Interrupted())
+    else:
+
+        async def ended(handle: ev.Handle) -> None:
+            await end(handle)
+
+        for answer in await outcomes_unknown(state, repeatable, ended):
+            notices.append(
+                "a tool was under way when the session stopped; its outcome is unknown, the model is told so"
+            )
+            fold(answer)
+    for event in _changes(state, today.opened, notices):
+        fold(event)
+    if rows:
+        try:
+            await journal.append(rows)
+        except NotSaved as error:
+            notices.append(f"the session is not being saved: {error}")
+    return Resumed(state, found.since, tuple(notices))
+
+
+def _changes(state: State, today: ev.Opened, notices: list[str]) -> list[ev.Event]:
+    """What is different from the time when the session was stored."""
+    events: list[ev.Event] = []
+    changed = (state.system, state.tools) != (today.system, today.tools)
+    if (changed or state.rules != today.rules) and isinstance(state.phase, Idle):
+        notices.append(
+            "the system prompt or the tools have changed since this session was stored: it goes on with the new"
+        )
+        events.append(ev.Reopened(today.rules, today.system, today.tools, today.overhead))
+    if (state.limits, state.models) != (today.limits, today.models):
+        events.append(ev.Reconfigured(today.limits, today.models))
+    return events

@@ -1,0 +1,153 @@
+"""The facade: a session to be prompted, interrupted, watched and reported on. Library and command line use it alike.
+
+Owns: the order in which a session is prompted, resumed and closed. Must not know: how its parts are made (build.py).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+from noria.app.build import House, Which, build
+from noria.app.config import load
+from noria.app.explain import explain
+from noria.app.report import Report, report
+from noria.app.settings import Options, Settings
+from noria.core import events as ev
+from noria.core.content import Text
+from noria.core.effects import Decide, RunTool
+from noria.core.state import Idle, State, waits_for_person
+from noria.core.transcript import Prompt
+from noria.runtime.bus import Subscription
+
+if TYPE_CHECKING:
+    from noria.models.client import Completing
+
+
+class Session:
+    """One open session. `open` makes it; close it, or use it as an async context manager.
+
+    What models and tools do wrong is in the report, never raised. Only mistakes of the caller are: UsageError,
+    NoSuchSession, SessionBusy, JournalDamaged when it is opened, IllegalEvent for what does not fit.
+    """
+
+    def __init__(self, house: House) -> None:
+        self._house = house
+
+    @classmethod
+    async def open(
+        cls,
+        options: Options | Settings | None = None,
+        which: Which | None = None,
+        *,
+        env: Mapping[str, str] | None = None,
+        can_ask: bool = False,
+        model: Completing | None = None,
+    ) -> Session:
+        """A session that is new or resumed; nothing of it has run yet. `options` are taken as flags are, over `env`
+        (the process's) and the user's configuration; ready `Settings` are taken as they are. `can_ask`: somebody
+        answers `asks()`; `model`: instead of the configured ones."""
+        if not isinstance(options, Settings):
+            options = load(options or Options(), os.environ if env is None else env)
+        return cls(await build(options, which or Which(), can_ask=can_ask, model=model))
+
+    async def __aenter__(self) -> Session:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    @property
+    def id(self) -> str:
+        """The session's id."""
+        return self._house.id
+
+    @property
+    def state(self) -> State:
+        """Where it stands."""
+        return self._house.driver.state
+
+    @property
+    def notices(self) -> tuple[str, ...]:
+        """What a person should know of how it was opened."""
+        return self._house.notices
+
+    def watch(self) -> Subscription:
+        """Everything that happens from now on, as an async iterator; a slow reader holds nothing up."""
+        return self._house.driver.bus.subscribe()
+
+    async def run(self, prompt: str) -> Report:
+        """Do what the prompt asks; returns at rest, or when a person or the client is waited for."""
+        await self.submit(prompt)
+        return await self.rest()
+
+    async def submit(self, prompt: str, mode: ev.Mode = "steer") -> None:
+        """Take a prompt up: at rest it opens a turn; in a turn it is steering, or a follow-up for after it."""
+        await self._house.start()
+        if self.state.turn is None:
+            self._house.begin_turn()
+        await self._house.driver.send(ev.Submitted(Prompt((Text(prompt),)), mode))
+
+    async def go_on(self) -> bool:
+        """Do what is owed: finish a turn that a crash left, or go on after one that did not complete. False where
+        there is nothing to do."""
+        await self._house.start()
+        state = self.state
+        if state.turn is not None or not isinstance(state.phase, Idle):
+            return True
+        if state.ended is None or state.ended.outcome == "completed" or not len(state.transcript):
+            return False
+        self._house.begin_turn()
+        await self._house.driver.send(ev.Continued())
+        return True
+
+    async def rest(self) -> Report:
+        """Wait until the session is at rest, or only a person or the client can answer; the report."""
+        await self._house.driver.wait()
+        return self.report()
+
+    async def interrupt(self) -> None:
+        """Stop now: the model call, the tools and all that they started. What was said and done so far is kept."""
+        await self._house.driver.interrupt()
+
+    def asks(self) -> list[Decide]:
+        """The calls that wait for a person, once nothing else is under way."""
+        if not waits_for_person(self.state):
+            return []
+        return [e for e in self.state.owed if isinstance(e, Decide) and e.waits == "person"]
+
+    async def decide(self, ask: Decide, allow: bool, reason: str = "") -> None:
+        """A person's word on a call that waits for it; `reason` tells the model why not."""
+        from noria.guard.gates import refused_by_person
+
+        verdict = ev.Allow(ask.call.args) if allow else refused_by_person(ask.call, reason)
+        await self._house.driver.send(ev.Decided(ask.id, verdict))
+
+    async def judge_again(self, ask: Decide) -> bool:
+        """Put a call that waits for a person to today's mode and rules, for nobody is there to ask. False where it
+        has to go on waiting."""
+        verdict = await self._house.driver.parts.gate.decide(ask.id, ask.call)
+        if isinstance(verdict, ev.Ask):
+            return False
+        await self._house.driver.send(ev.Decided(ask.id, verdict))
+        return True
+
+    def groups(self) -> list[int]:
+        """The process groups of the tools under way."""
+        return [e.group for e in self.state.owed if isinstance(e, RunTool) and e.group > 1]
+
+    def report(self) -> Report:
+        """The result of the turn that runs or ran last."""
+        state, record, house = self.state, self._house.record, self._house
+        ended = state.ended
+        endpoint = house.settings.models[min(record.place, len(house.settings.models) - 1)]
+        message = explain(ended.reason if ended else "", record.detail, endpoint)
+        return report(state, house.id, record, house.files(), message)
+
+    async def close(self) -> None:
+        """End everything that it started and let go of the journal. What is owed stays owed. Twice does nothing."""
+        await self._house.close()

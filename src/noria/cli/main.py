@@ -1,0 +1,61 @@
+"""The command line's way in: which command is meant, and the exit status of every mistake.
+
+Owns: dispatch and the last line of an error. Must not know: how a run goes (run.py) or what a flag means (args.py).
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+from noria.cli.args import COMMANDS, parse
+from noria.core.errors import JournalError, NoriaError, UsageError
+
+FAILED, USAGE_ERROR = 1, 2
+
+
+def run(argv: Sequence[str]) -> int:
+    """Runs the command; the exit status. Errors that are not the program's own are one line on stderr."""
+    try:
+        return _dispatch(argv)
+    except UsageError as error:
+        return complain(str(error), USAGE_ERROR)
+    except JournalError as error:
+        return complain(str(error), USAGE_ERROR)
+    except NoriaError as error:
+        return complain(str(error), FAILED)
+    except BrokenPipeError:
+        return FAILED
+
+
+def _dispatch(argv: Sequence[str]) -> int:
+    command = argv[0] if argv else ""
+    if command == "demo":
+        from noria.cli.demo import demo
+
+        return demo(argv[1:])
+    if command in COMMANDS:
+        raise UsageError(f"noria {command} is not built yet")
+    args = parse(argv)
+    if args.help:
+        from noria.cli.usage import USAGE, show
+
+        show(USAGE)
+        return 0
+    if not args.headless:
+        raise UsageError("the interactive mode is not built yet: use noria -p PROMPT (noria --help lists the flags)")
+    from noria.cli.run import headless
+
+    return headless(args)
+
+
+def complain(text: str, status: int) -> int:
+    """Says what is wrong in one line on stderr, where somebody reads it; gives `status` back."""
+    from noria.cli.progress import plain
+
+    if sys.stderr is not None:
+        try:
+            print(f"noria: {plain(' '.join(text.split()))}", file=sys.stderr, flush=True)
+        except (OSError, ValueError):
+            pass
+    return status

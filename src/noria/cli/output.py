@@ -1,0 +1,70 @@
+"""What a run prints at its end: the result on stdout, everything else on stderr.
+
+Owns: the two output formats and the closing words. Must not know: how the result came about.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING
+
+from noria.app.report import Report
+from noria.cli.progress import Progress, plain
+from noria.cli.usage import show
+from noria.core.errors import NoriaError, UsageError
+
+if TYPE_CHECKING:
+    from noria.app.settings import Settings
+
+
+def print_result(report: Report, form: str) -> None:
+    """The result on stdout, its last line ended. A text run that failed has no answer to print."""
+    if form == "json":
+        show(report.json() + "\n")
+        return
+    text = report.text.rstrip()
+    if not text or report.outcome == "failed":
+        return
+    if sys.stdout and sys.stdout.isatty():
+        text = plain(text)
+    show(text + "\n")
+
+
+def tell(report: Report, settings: Settings, progress: Progress, *, kept: bool) -> None:
+    """One line on stderr where the outcome is not a finished answer: what happened and what can be done."""
+    match report.outcome:
+        case "completed":
+            return
+        case "failed":
+            progress.notice(report.error.message if report.error else "the turn failed", "error")
+        case "interrupted":
+            again = f"go on with noria -p --resume {report.session}, or take the turn back with /undo"
+            progress.notice(f"interrupted; the conversation was kept: {again}" if kept else "interrupted")
+        case "requires_action":
+            names = ", ".join(p.tool for p in report.pending)
+            progress.notice(f"waits for a person's decision on {names}: noria -p --resume {report.session}", "warning")
+        case "max_steps":
+            progress.notice(f"not finished: reached the {settings.max_steps} step limit", "warning")
+        case "max_tokens":
+            progress.notice(f"not finished: reached the {settings.max_tokens} token limit", "warning")
+        case "max_cost":
+            progress.notice(f"not finished: reached the cost limit of {settings.max_cost:g} US dollars", "warning")
+        case "max_time":
+            progress.notice(f"not finished: reached the time limit of {settings.max_time:g} seconds", "warning")
+
+
+def must_be_writable(path: str) -> None:
+    """Raises UsageError where `-o` could not be written at the end: better now than after the work."""
+    folder = os.path.dirname(os.path.abspath(path))
+    if os.path.isdir(path) or not os.access(path if os.path.exists(path) else folder, os.W_OK):
+        raise UsageError(f"-o {path} cannot be written: name a file in a folder that exists and is writable")
+
+
+def write_last(path: str, text: str) -> None:
+    """The last message into a file. Raises NoriaError."""
+    try:
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text.rstrip() + "\n")
+    except OSError as error:
+        raise NoriaError(f"-o {path} could not be written: {error.strerror}") from None

@@ -1,0 +1,225 @@
+"""A headless run: the prompt is read, the session opened, the turn followed, the result printed.
+
+Owns: the order of these, signals, exit statuses, and who is asked. Must not know: how anything is done.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from argparse import Namespace
+from typing import TYPE_CHECKING
+
+from noria.cli.output import must_be_writable, print_result, tell, write_last
+from noria.cli.progress import Progress, colourful
+from noria.cli.stdin import clean, read_prompt
+from noria.core.errors import IllegalEvent, JournalError, UsageError
+
+if TYPE_CHECKING:
+    from noria.app.report import Report
+    from noria.app.session import Session, Which
+    from noria.app.settings import Options, Settings
+    from noria.cli.terminal import Terminal
+    from noria.core.content import Call
+    from noria.core.effects import Decide
+    from noria.runtime.bus import Subscription
+
+STATUS = {"completed": 0, "failed": 1, "requires_action": 4, "interrupted": 130}
+LIMIT, USAGE, TERMINATED = 3, 2, 143
+
+
+def headless(args: Namespace) -> int:
+    """Does the job of `noria -p`; the exit status. Raises UsageError and JournalError before anything has run; with
+    json output a result that says so is printed all the same."""
+    watched = bool(sys.stderr and sys.stderr.isatty())
+    progress = Progress(sys.stderr, steps=watched, colour=colourful(sys.stderr, dict(os.environ)))
+    try:
+        prompt = read_prompt(args.prompt, progress.notice)
+        if not prompt and not (args.latest or args.resume or args.session or args.fork):
+            raise UsageError("no prompt: give it as an argument (noria -p 'fix the tests') or on stdin")
+        if args.output:
+            must_be_writable(args.output)
+        from noria.app.config import load
+
+        settings = load(options(args), os.environ)
+        return asyncio.run(Run(args, progress).go(settings, prompt))
+    except (UsageError, JournalError) as error:
+        if args.output_format == "json":
+            from noria.app.report import refused
+
+            print_result(refused(str(error)), "json")
+        raise
+
+
+def options(args: Namespace) -> Options:
+    """The flags as the app takes them."""
+    from noria.app.settings import Options
+
+    return Options(
+        model=args.model, fallback_models=tuple(args.fallback_model) if args.fallback_model else None,
+        base_url=args.base_url, workspace=args.workspace, config=args.config, permission_mode=args.permission_mode,
+        on_ask=args.on_ask, sandbox=args.sandbox,
+        tools=tuple(t.strip() for t in args.tools.split(",") if t.strip()) if args.tools is not None else None,
+        max_steps=args.max_steps, max_tokens=args.max_tokens, max_cost=args.max_cost, max_time=args.max_time,
+        system_file=args.system_prompt, persona=clean(args.append_system_prompt),
+    )  # fmt: skip
+
+
+def which(args: Namespace) -> Which:
+    """The session that the flags name."""
+    from noria.app.session import Which
+
+    if args.no_session:
+        return Which("memory")
+    if args.latest:
+        return Which("latest")
+    if args.resume is not None:
+        return Which("resume", args.resume)
+    if args.fork is not None:
+        return Which("fork", args.fork)
+    return Which("named", args.session) if args.session is not None else Which()
+
+
+class Run:
+    """One run of `noria -p`, with its signals."""
+
+    def __init__(self, args: Namespace, progress: Progress) -> None:
+        self._args, self._progress = args, progress
+        self._session: Session | None = None
+        self._signal = 0
+        self._stopped = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+
+    async def go(self, settings: Settings, prompt: str) -> int:
+        """Runs it; the exit status."""
+        from noria.app.session import Session
+
+        work = asyncio.current_task()
+        self._listen(work)
+        terminal = self._terminal(settings)
+        try:
+            self._session = session = await Session.open(settings, which(self._args), can_ask=terminal is not None)
+            seen = session.watch()
+            watcher = asyncio.create_task(self._watch(seen))
+            for notice in session.notices:
+                self._progress.notice(notice, "warning")
+            try:
+                report = await self._follow(session, prompt, terminal)
+            finally:
+                await session.close()
+                seen.close()
+                await watcher
+            return self._end(report, session, settings)
+        except asyncio.CancelledError:
+            if not self._signal:
+                raise
+            return self._stop_status()
+        finally:
+            if terminal:
+                terminal.close()
+
+    async def _follow(self, session: Session, prompt: str, terminal: Terminal | None) -> Report:
+        """Until the turn is over, or nobody is there who could answer what it waits for."""
+        if prompt:
+            await session.submit(prompt)
+        elif not session.state.transcript:
+            raise UsageError("no prompt, and this session has nothing to go on with: give a prompt")
+        elif not await session.go_on():
+            self._progress.notice("nothing is owed in this session: this is how its last turn ended")
+        if self._signal:  # it came before there was a turn to interrupt
+            await session.interrupt()
+        while True:
+            report = await session.rest()
+            asks = session.asks()
+            if not asks or self._signal:
+                return report
+            try:
+                if not await self._decide(session, asks, terminal):
+                    return report
+            except IllegalEvent:
+                continue  # it was answered or interrupted meanwhile
+
+    async def _decide(self, session: Session, asks: list[Decide], terminal: Terminal | None) -> bool:
+        """The person's word on each call that waits for it, or that of the rules. False: they go on waiting."""
+        decided = False
+        for ask in asks:
+            if terminal is None:
+                decided |= await session.judge_again(ask)
+            else:
+                allow = await self._ask(terminal, ask.call)
+                if self._signal:
+                    return True
+                await session.decide(ask, allow)
+                decided = True
+        return decided
+
+    async def _ask(self, terminal: Terminal, call: Call) -> bool:
+        """The person's answer; no where a signal comes first."""
+        asked = asyncio.ensure_future(terminal.allows(call))
+        stopped = asyncio.ensure_future(self._stopped.wait())
+        await asyncio.wait((asked, stopped), return_when=asyncio.FIRST_COMPLETED)
+        stopped.cancel()
+        if asked.done():
+            return asked.result()
+        asked.cancel()
+        return False
+
+    def _terminal(self, settings: Settings) -> Terminal | None:
+        """Who can be asked: the person at the terminal, in text mode, unless asking is to pause the run."""
+        if self._args.output_format != "text" or settings.on_ask == "pause" or not (sys.stderr and sys.stderr.isatty()):
+            return None
+        from noria.cli.terminal import Terminal
+
+        return Terminal.open()
+
+    async def _watch(self, seen: Subscription) -> None:
+        async for item in seen:
+            self._progress.see(item)
+
+    def _end(self, report: Report, session: Session, settings: Settings) -> int:
+        """Prints the result, says on stderr what is not an answer; the exit status."""
+        if self._args.output and report.text:
+            write_last(self._args.output, report.text)
+        print_result(report, self._args.output_format)
+        tell(report, settings, self._progress, kept=not self._args.no_session)
+        if report.outcome == "interrupted" and self._signal:
+            return self._stop_status()
+        return STATUS.get(report.outcome, LIMIT)
+
+    # -- signals -------------------------------------------------------------------------------------------------
+
+    def _listen(self, work: asyncio.Task[object] | None) -> None:
+        """SIGINT interrupts, SIGTERM and SIGHUP do as well (with another status); a second SIGINT kills at once."""
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            if number == signal.SIGHUP and signal.getsignal(number) == signal.SIG_IGN:
+                continue  # nohup
+            loop.add_signal_handler(number, self._on_signal, number, work)
+
+    def _on_signal(self, number: int, work: asyncio.Task[object] | None) -> None:
+        if self._signal:
+            if number == signal.SIGINT:
+                self._kill()
+            return
+        self._signal = number
+        self._stopped.set()
+        if self._session is not None:
+            self._progress.notice("stopping; once more (Ctrl-C) kills at once")
+            self._task = asyncio.ensure_future(self._session.interrupt())
+        elif work is not None:
+            work.cancel()
+
+    def _kill(self) -> None:
+        """At once: the process groups of the tools, then this process. The journal has all that is needed to resume."""
+        groups = self._session.groups() if self._session else ()
+        for group in groups:
+            try:
+                os.killpg(group, signal.SIGKILL)
+            except OSError:
+                pass
+        os._exit(self._stop_status())
+
+    def _stop_status(self) -> int:
+        return STATUS["interrupted"] if self._signal == signal.SIGINT else TERMINATED
