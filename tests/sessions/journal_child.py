@@ -137,10 +137,7 @@ async def no_home(path: Path) -> None:
         except NotSaved as error:
             say("not saved", error)
     say("unsaved", journal.unsaved, "rows", len(list(journal.rows())))
-    try:
-        await store.list()
-    except NoriaError as error:
-        say("list", error)
+    say("listed", await store.list(), await store.named("/tmp", "work"))
     await store.close()
 
 

@@ -126,6 +126,7 @@ def test_a_senders_id_is_unique_within_the_session_and_only_there(run: Callable[
             await journal.append([*rows(2, said("a"), sender="client-2"), *rows(3, said("b"), sender="client-2")])
         await journal.append(rows(2, said("on"), INTERRUPTED))  # no sender, twice
         assert [row.sender for row in journal.rows()] == ["client-1", "", ""]
+        assert journal.knows("client-1") and not journal.knows("client-2") and not journal.knows("")
 
     run(body)
 
@@ -135,6 +136,7 @@ def test_a_senders_id_is_unique_within_the_session_and_only_there(run: Callable[
             await journal.append(rows(1, said("go"), sender="client-1"))
             await journal.close()
             again = await store.open_session(journal.id)
+            assert again.knows("client-1")
             with pytest.raises(JournalError, match="client-1"):
                 await again.append(rows(2, said("go"), sender="client-1"))
         await store.close()

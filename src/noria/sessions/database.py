@@ -158,8 +158,10 @@ class Database:
     # -- reading -------------------------------------------------------------------------------------------------
 
     def sessions(self, where: str = "1", *values: str) -> list[tuple[int, Info]]:
-        """The sessions that fit, the last used first, each with its key."""
+        """The sessions that fit, the last used first, each with its key. Where there is no file there are none."""
         with self._reading():
+            if self._connection is None and self.path and _is_missing(self.path):
+                return []
             found = self.readable().execute(f"{INFO} WHERE {where} ORDER BY updated DESC, key DESC", values).fetchall()
         return [(key, Info(*rest)) for *rest, key in found]
 
@@ -231,6 +233,16 @@ def _same(path: Path, file: os.stat_result) -> bool:
         return os.path.samestat(os.stat(path), file)
     except OSError:
         return False
+
+
+def _is_missing(path: Path) -> bool:
+    try:
+        os.stat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return True
+    except OSError:
+        return False
+    return False
 
 
 @contextmanager

@@ -82,6 +82,10 @@ class SessionJournal:
             raise
         self._tell(True, f"the session is being saved again ({written} events were written)")
 
+    def knows(self, sender: str) -> bool:
+        """Whether an event with this client's id is in the journal: then a repeated request is to be left alone."""
+        return sender in self._senders
+
     async def snapshot(self, seq: int, body: bytes) -> None:
         """Keep the state after row `seq`; the newest two are kept. Raises NotSaved (a snapshot does not wait: the next
         one is as good), JournalError where there is no such row.

@@ -33,6 +33,10 @@ class MemoryJournal:
         self._rows.extend(rows)
         self._senders.update(row.sender for row in rows if row.sender)
 
+    def knows(self, sender: str) -> bool:
+        """Whether an event with this client's id is in the journal: then a repeated request is to be left alone."""
+        return sender in self._senders
+
     async def snapshot(self, seq: int, body: bytes) -> None:
         """Keep the state after row `seq`; the newest two are kept. Raises JournalError where there is no such row."""
         if not 0 < seq <= len(self._rows):
