@@ -12,11 +12,11 @@ import msgspec
 from noria.core import effects as fx
 from noria.core import events as ev
 from noria.core.content import Call, Reply, Result
-from noria.core.state import Executing, State
+from noria.core.state import State
 from noria.runtime.bus import Happened, Lagged, Notice, Observed
 
 DIM, BOLD, RED, GREEN, YELLOW, PLAIN = "\033[2m", "\033[1m", "\033[31m", "\033[32m", "\033[33m", "\033[0m"
-HEAD = 6  # lines of a result that are shown
+HEAD, TAIL = 4, 3  # lines of a result that are shown, from its beginning and its end
 WIDE = 160  # characters of a line that are shown
 _CONTROLS: dict[int, None] = dict.fromkeys((*range(9), *range(11, 32), *range(0x7F, 0xA0)))
 
@@ -40,6 +40,7 @@ class Progress:
     def __init__(self, stream: TextIO | None, *, steps: bool, colour: bool) -> None:
         self._stream, self._steps, self._colour = stream, steps, colour
         self._calls: dict[int, Call] = {}
+        self._several = False
         self.step = 0
 
     def notice(self, text: str, level: str = "info") -> None:
@@ -77,7 +78,7 @@ class Progress:
             match effect:
                 case fx.Wait(why="retry") if isinstance(item.event, ev.Failed):
                     self._retry(item.event, effect.ms, item.state)
-                case fx.RunTool(call=call):
+                case fx.Decide(call=call) | fx.RunTool(call=call):
                     self._calls[effect.id] = call
                 case _:
                     pass
@@ -85,9 +86,9 @@ class Progress:
             case ev.Replied(reply=reply):
                 self._reply(reply)
             case ev.Returned(effect=effect, result=result):
-                self._result(self._calls.pop(effect, None), result, item.state)
-            case ev.Decided(verdict=ev.Refuse(result=result)):
-                self._result(None, result, item.state)
+                self._result(self._calls.pop(effect, None), result)
+            case ev.Decided(effect=effect, verdict=ev.Refuse(result=result)):
+                self._result(self._calls.pop(effect, None), result)
             case ev.Compacted(size=size):
                 self.notice(f"the history was compacted to about {size:,} tokens")
             case _:
@@ -102,24 +103,25 @@ class Progress:
         if not self._steps:
             return
         self.step += 1
+        self._several = len(reply.calls) > 1
         said = plain(reply.text).strip()
         self.line(f"{BOLD}{self.step:>3}{PLAIN} {said}" if said else f"{BOLD}{self.step:>3}{PLAIN}")
         for call in reply.calls:
             self.line(f"    {YELLOW}→ {call.name}{PLAIN} {summary(call)}")
 
-    def _result(self, call: Call | None, result: Result, state: State) -> None:
-        """The head of a result, named where several calls are answered side by side."""
+    def _result(self, call: Call | None, result: Result) -> None:
+        """The ends of a result, named where several calls are answered side by side."""
         if not self._steps:
             return
-        several = isinstance(state.phase, Executing) and len(state.phase.slots) > 1
         lines = plain(result.text).rstrip().splitlines() or ["(no output)"]
-        if call and several:
+        if call and self._several:
             self.line(f"    {DIM}{call.name} {summary(call)[:60]}:{PLAIN}")
         colour = DIM if result.status == "ok" else RED
-        for text in lines[:HEAD]:
+        left_out = len(lines) - HEAD - TAIL
+        if left_out > 1:
+            lines[HEAD : HEAD + left_out] = [f"... {left_out} more lines"]
+        for text in lines:
             self.line(f"      {colour}{text[:WIDE]}{PLAIN}")
-        if len(lines) > HEAD:
-            self.line(f"      {DIM}... {len(lines) - HEAD} more lines{PLAIN}")
 
 
 def summary(call: Call) -> str:
