@@ -61,6 +61,7 @@ EDIT = written("edit_file", path="a.txt", old_string="a", new_string="b")
 RUN = written("run_command", command="ls")
 
 
+@pytest.mark.seed("D03")
 @pytest.mark.parametrize(
     ("mode", "verdicts"),
     [
@@ -147,8 +148,9 @@ def test_blank_arguments_are_an_empty_object(tmp_path: Path) -> None:
     assert told.text == "ERROR: read_file: path is missing (the arguments are: path, [offset], [limit])"
 
 
-@pytest.mark.seed("Z15", "D02", "D26")
+@pytest.mark.seed("D05", "Z15", "D02", "D26")
 def test_arguments_that_do_not_fit_are_named(tmp_path: Path) -> None:
+    """D05, noria's form: the gates check the schema too, before any tool."""
     told = refusal(ask(gates(tmp_path, "goal"), written("read_file", path="a", offset="x")))
     assert (told.status, told.text) == ("error", 'ERROR: read_file: offset must be an integer, got "x"')
     told = refusal(ask(gates(tmp_path, "goal"), written("read_file", file_path="a")))
@@ -304,8 +306,9 @@ def test_being_cancelled_is_no_verdict(tmp_path: Path) -> None:
     asyncio.run(work())
 
 
+@pytest.mark.seed("D12")
 def test_what_a_person_refused_is_no_error() -> None:
-    """D12: it does not begin with ERROR, says not to retry, and to ask what to do instead."""
+    """It does not begin with ERROR, says not to retry, and to ask what to do instead."""
     plain = refused_by_person(RUN).result
     assert (plain.call, plain.status) == ("c1", "denied")
     assert plain.text.startswith("The person refused run_command. It was not run. Do not retry it")

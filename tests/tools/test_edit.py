@@ -37,9 +37,8 @@ def test_one_exact_replacement(tmp_path: Path) -> None:
     assert bench.box.workspace.files()["changed"] == ["a.py"]
 
 
-@pytest.mark.seed("D08", "D02")
+@pytest.mark.seed("D09", "D02")
 def test_what_is_not_found_teaches(tmp_path: Path) -> None:
-    """D09 as well: it tells to read the file and match exactly."""
     data, told = edited(tmp_path, b"def f():\n    return 1\n", old_string="retrun 1", new_string="return 2")
     assert data == b"def f():\n    return 1\n"
     assert told == (
@@ -52,8 +51,8 @@ def test_what_is_not_found_teaches(tmp_path: Path) -> None:
 
 
 @pytest.mark.case("C03")
+@pytest.mark.seed("D10")
 def test_several_occurrences_have_to_be_meant(tmp_path: Path) -> None:
-    """D10 as well: it gives the number and suggests replace_all=true."""
     data, told = edited(tmp_path, b"a\nb a\nc a\n", old_string="a", new_string="x")
     assert data == b"a\nb a\nc a\n"
     assert told.startswith("ERROR: old_string occurs 3 times in f.txt (lines 1, 2, 3); nothing was written.")

@@ -87,22 +87,22 @@ def test_what_is_held_when_noria_dies_ends_without_running(tmp_path: Path) -> No
 
 
 TREES = {
-    "one that ignores TERM": "trap '' TERM; while :; do sleep 302.1; done",
-    "children that ignore TERM": "for n in 1 2; do bash -c 'trap \"\" TERM; sleep 302.1; sleep 302.1' & done; wait",
-    "a child in a session of its own": "setsid sleep 302.1 & sleep 302.1",
-    "one that left twice": "setsid -f setsid -f sleep 302.1; sleep 302.1",
-    "one without its environment": "setsid env -i sleep 302.1 >/dev/null 2>&1 & sleep 302.1",
-    "an orphan without its environment": "setsid -f env -i sleep 302.1; sleep 302.1",
-    "one that forks all the time": "while :; do (setsid sleep 302.1 &) ; sleep .005; done",
-    "groups of their own": "set -m; sleep 302.1 & sleep 302.1 & wait",
-    "one that is stopped": "sleep 302.1 & kill -STOP $!; kill -STOP $$",
+    "one that ignores TERM": "trap '' TERM; while :; do sleep NN; done",
+    "children that ignore TERM": "for n in 1 2; do bash -c 'trap \"\" TERM; sleep NN; sleep NN' & done; wait",
+    "a child in a session of its own": "setsid sleep NN & sleep NN",
+    "one that left twice": "setsid -f setsid -f sleep NN; sleep NN",
+    "one without its environment": "setsid env -i sleep NN >/dev/null 2>&1 & sleep NN",
+    "an orphan without its environment": "setsid -f env -i sleep NN; sleep NN",
+    "one that forks all the time": "while :; do (setsid sleep NN &) ; sleep .005; done",
+    "groups of their own": "set -m; sleep NN & sleep NN & wait",
+    "one that is stopped": "sleep NN & kill -STOP $!; kill -STOP $$",
 }
 
 
 @pytest.mark.parametrize("tree", TREES)
-def test_stop_ends_the_whole_tree(tmp_path: Path, tree: str) -> None:
+def test_stop_ends_the_whole_tree(tmp_path: Path, tree: str, nap: str) -> None:
     async def work() -> float:
-        held = Processes().hold(f"echo begun; {TREES[tree]}", str(tmp_path))
+        held = Processes().hold(f"echo begun; {TREES[tree].replace('NN', nap)}", str(tmp_path))
         running = asyncio.create_task(held.run(60))
         while not held.output.total:
             await asyncio.sleep(0.005)
@@ -110,7 +110,7 @@ def test_stop_ends_the_whole_tree(tmp_path: Path, tree: str) -> None:
         begun = time.monotonic()
         await held.stop()
         spent = time.monotonic() - begun
-        assert living("302.1") == []
+        assert living(nap) == []
         assert await running == "stopped"
         return spent
 
@@ -133,10 +133,10 @@ def test_what_heeds_term_may_clean_up(tmp_path: Path) -> None:
     asyncio.run(work())
 
 
-def test_stopping_many_at_once_is_quick_and_blocks_nothing(tmp_path: Path) -> None:
+def test_stopping_many_at_once_is_quick_and_blocks_nothing(tmp_path: Path, nap: str) -> None:
     async def work() -> tuple[float, float]:
         processes = Processes()
-        tree = "trap '' TERM; setsid sleep 302.2 & sleep 302.2; echo more; sleep 302.2"
+        tree = f"trap '' TERM; setsid sleep {nap} & sleep {nap}; echo more; sleep {nap}"
         held = [processes.hold(f"echo begun; {tree}", str(tmp_path)) for _ in range(8)]
         running = [asyncio.create_task(h.run(60)) for h in held]
         while not all(h.output.total for h in held):
@@ -156,7 +156,7 @@ def test_stopping_many_at_once_is_quick_and_blocks_nothing(tmp_path: Path) -> No
         await asyncio.gather(*(h.stop() for h in held))
         spent = time.monotonic() - begun
         ticking.cancel()
-        assert living("302.2") == []
+        assert living(nap) == []
         assert await asyncio.gather(*running) == ["stopped"] * 8
         return spent, longest
 
@@ -164,20 +164,20 @@ def test_stopping_many_at_once_is_quick_and_blocks_nothing(tmp_path: Path) -> No
     assert spent < 1.0 and longest < 0.5
 
 
-def test_cancelling_stops_first(tmp_path: Path) -> None:
+def test_cancelling_stops_first(tmp_path: Path, nap: str) -> None:
     async def work() -> None:
-        held = Processes().hold("setsid sleep 302.3 & sleep 302.3", str(tmp_path))
+        held = Processes().hold(f"setsid sleep {nap} & sleep {nap}", str(tmp_path))
         running = asyncio.create_task(held.run(60))
         await asyncio.sleep(0.1)
         running.cancel()
         with pytest.raises(asyncio.CancelledError):
             await running
-        assert living("302.3") == []
+        assert living(nap) == []
 
     asyncio.run(work())
 
 
-def test_the_output_so_far_is_in_the_file_when_it_is_stopped(tmp_path: Path) -> None:
+def test_the_output_so_far_is_in_the_file_when_it_is_stopped(tmp_path: Path, nap: str) -> None:
     async def work(command: str) -> Held:
         held = Processes().hold(command, str(tmp_path), SpillFolder(str(tmp_path / "s")), "3-x")
         running = asyncio.create_task(held.run(60))
@@ -186,10 +186,10 @@ def test_the_output_so_far_is_in_the_file_when_it_is_stopped(tmp_path: Path) -> 
         await running
         return held
 
-    held = asyncio.run(work("echo so far; sleep 302.4"))
+    held = asyncio.run(work(f"echo so far; sleep {nap}"))
     assert Path(held.handle.spill).read_text() == "so far\n"
     assert Path(held.handle.spill).name.startswith("3-x-")
-    assert Path(asyncio.run(work("sleep 302.4")).handle.spill).read_text() == ""
+    assert Path(asyncio.run(work(f"sleep {nap}")).handle.spill).read_text() == ""
 
 
 def test_no_descriptor_is_left_open_or_passed_on(tmp_path: Path) -> None:
@@ -223,27 +223,54 @@ def test_no_descriptor_is_left_open_or_passed_on(tmp_path: Path) -> None:
     assert seen.split() == ["0", "1", "2", "3"]  # 3 is the folder that ls itself reads
 
 
-def test_a_session_that_ends_leaves_nothing(tmp_path: Path) -> None:
+def test_a_session_that_ends_leaves_nothing(tmp_path: Path, nap: str) -> None:
     """What a command left behind in a way that was not seen is still found by the session's mark."""
 
     async def work() -> None:
         processes, other = Processes(), Processes()
-        theirs = other.hold("echo x; sleep 302.5", str(tmp_path))
+        theirs = other.hold(f"echo x; sleep {nap}", str(tmp_path))
         running = asyncio.create_task(theirs.run(60))
         await asyncio.sleep(0.05)
         held = processes.hold("echo $NORIA_TASK", str(tmp_path))
         await held.run(10)
         mark = held.output.text()[0].strip()
         strayed = subprocess.Popen(  # noqa: ASYNC220 - it is not waited for
-            ["sleep", "302.6"], env={"NORIA_TASK": f"outer,{mark}", "PATH": os.environ["PATH"]}, start_new_session=True
+            ["sleep", nap], env={"NORIA_TASK": f"outer,{mark}", "PATH": os.environ["PATH"]}, start_new_session=True
         )
         await processes.close()
         assert strayed.wait(5) == -signal.SIGTERM
-        assert living("302.5") != []
+        assert living(nap) != []
         await other.close()
         await running
 
     asyncio.run(work())
+
+
+def test_at_once_is_at_once(tmp_path: Path, nap: str) -> None:
+    async def work() -> None:
+        processes = Processes()
+        held = processes.hold(f"trap '' TERM; setsid sleep {nap} & sleep {nap}; sleep {nap}", str(tmp_path))
+        running = asyncio.create_task(held.run(60))
+        await asyncio.sleep(0.1)
+        processes.kill()
+        assert await running == "exited"
+        assert living(nap) == []
+
+    asyncio.run(work())
+
+
+def test_a_loop_that_ends_while_something_is_being_stopped_kills_it(tmp_path: Path, nap: str) -> None:
+    async def work() -> None:
+        held = Processes().hold(
+            f"trap '' TERM; setsid bash -c 'trap \"\" TERM; sleep {nap}' & sleep {nap}", str(tmp_path)
+        )
+        asyncio.get_running_loop().create_task(held.run(60))
+        await asyncio.sleep(0.1)
+        asyncio.get_running_loop().create_task(held.stop())
+        await asyncio.sleep(0.005)
+
+    asyncio.run(work())
+    assert soon(lambda: living(nap) == [], 1.0)
 
 
 def test_a_noria_within_a_noria_keeps_the_outer_mark(tmp_path: Path) -> None:
@@ -265,28 +292,29 @@ def test_a_noria_within_a_noria_keeps_the_outer_mark(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "command",
     [
-        "echo so far; sleep 303.1",
-        "echo so far; setsid sleep 303.1 & sleep 303.1",
-        "echo so far; trap '' TERM HUP; sleep 303.1; sleep 303.1",
-        "echo so far; setsid sleep 303.1 & exec sleep 303.1",
-        "echo so far; (setsid sleep 303.1 & sleep 303.1 &) ; exec sleep 0.6",  # the leader is gone by then
+        "echo so far; sleep NN",
+        "echo so far; setsid sleep NN & sleep NN",
+        "echo so far; trap '' TERM HUP; sleep NN; sleep NN",
+        "echo so far; setsid sleep NN & exec sleep NN",
+        "echo so far; (setsid sleep NN & sleep NN &) ; exec sleep 0.6",  # the leader is gone by then
     ],
 )
-def test_after_a_crash_the_orphans_are_ended_and_the_output_is_there(tmp_path: Path, command: str) -> None:
+def test_after_a_crash_the_orphans_are_ended_and_the_output_is_there(tmp_path: Path, command: str, nap: str) -> None:
+    command = command.replace("NN", nap)
     handle = crash(tmp_path, command, "go", 0.4)
     if command.endswith("0.6"):
         assert soon(lambda: proctree.look(handle.group) is None)
-    assert living("303.1") != []
+    assert living(nap) != []
     assert asyncio.run(end_group(handle))
-    assert living("303.1") == []
+    assert living(nap) == []
     assert Path(handle.spill).read_text() == "so far\n"
     assert not asyncio.run(end_group(handle))
 
 
-def test_a_number_that_is_used_again_is_left_alone(tmp_path: Path) -> None:
-    handle = crash(tmp_path, "sleep 303.2", "go", 0.1)
+def test_a_number_that_is_used_again_is_left_alone(tmp_path: Path, nap: str) -> None:
+    handle = crash(tmp_path, f"sleep {nap}", "go", 0.1)
     asyncio.run(end_group(handle))
-    strange = subprocess.Popen(["sleep", "303.3"], start_new_session=True)
+    strange = subprocess.Popen(["sleep", nap], start_new_session=True)
     try:
         found = proctree.look(strange.pid)
         assert found is not None
@@ -305,21 +333,21 @@ def test_a_number_that_is_used_again_is_left_alone(tmp_path: Path) -> None:
         strange.wait()
 
 
-def test_without_a_spill_file_the_leader_still_names_its_tree(tmp_path: Path) -> None:
-    handle = crash(tmp_path, "setsid sleep 303.4 & sleep 303.4", "go", 0.3)
+def test_without_a_spill_file_the_leader_still_names_its_tree(tmp_path: Path, nap: str) -> None:
+    handle = crash(tmp_path, f"setsid sleep {nap} & sleep {nap}", "go", 0.3)
     assert asyncio.run(end_group(Handle(handle.group, handle.start)))
-    assert living("303.4") == []
+    assert living(nap) == []
 
 
 # -- without /proc -----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.skipif(not any(os.access(f"{p}/ps", os.X_OK) for p in ("/bin", "/usr/bin")), reason="there is no ps")
-def test_where_there_is_no_proc_ps_is_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_where_there_is_no_proc_ps_is_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, nap: str) -> None:
     monkeypatch.setattr(proctree, "_LINUX", False)
 
     async def work() -> None:
-        held = Processes().hold("echo $$; setsid sleep 304.1 & trap '' TERM; sleep 304.1; sleep 304.1", str(tmp_path))
+        held = Processes().hold(f"echo $$; setsid sleep {nap} & trap '' TERM; sleep {nap}; sleep {nap}", str(tmp_path))
         running = asyncio.create_task(held.run(60))
         while not held.output.total:
             await asyncio.sleep(0.01)
@@ -328,19 +356,19 @@ def test_where_there_is_no_proc_ps_is_asked(tmp_path: Path, monkeypatch: pytest.
         assert sorted(names) == ["bash", "sleep", "sleep"]
         assert proctree.mark_of(held.handle.group).endswith(held.tree.mark)
         await held.stop()
-        assert living("304.1") == []
+        assert living(nap) == []
         assert await running == "stopped"
 
     asyncio.run(work())
 
 
-def test_where_there_is_no_pidfd_a_thread_waits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_where_there_is_no_pidfd_a_thread_waits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, nap: str) -> None:
     monkeypatch.delattr(os, "pidfd_open")
 
     async def work() -> tuple[str, int]:
-        held = Processes().hold("echo hi; setsid sleep 304.2 & exit 7", str(tmp_path))
+        held = Processes().hold(f"echo hi; setsid sleep {nap} & exit 7", str(tmp_path))
         await held.run(10)
         return held.output.text()[0], held.code
 
     assert asyncio.run(work()) == ("hi\n", 7)
-    assert living("304.2") == []
+    assert living(nap) == []

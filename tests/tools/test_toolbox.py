@@ -284,11 +284,11 @@ def test_an_interrupt_does_not_wait_for_a_tool_that_goes_on(tmp_path: Path, name
     assert spent < 0.45
 
 
-def test_cancelling_a_run_stops_it_and_goes_on_as_a_cancellation(tmp_path: Path) -> None:
+def test_cancelling_a_run_stops_it_and_goes_on_as_a_cancellation(tmp_path: Path, nap: str) -> None:
     bench = Bench(tmp_path, obedient)
 
     async def work() -> None:
-        for asked in (call("obedient"), call("run_command", command="setsid sleep 305.1 & sleep 305.1")):
+        for asked in (call("obedient"), call("run_command", command=f"setsid sleep {nap} & sleep {nap}")):
             ready = await bench.box.prepare(1, asked)
             running = asyncio.create_task(ready.run())
             await asyncio.sleep(0.1)
@@ -296,16 +296,16 @@ def test_cancelling_a_run_stops_it_and_goes_on_as_a_cancellation(tmp_path: Path)
             with pytest.raises(asyncio.CancelledError):
                 await running
             await ready.stop()
-        assert living("305.1") == []
+        assert living(nap) == []
 
     bench.go(work)
 
 
-def test_a_stopped_command_tells_what_it_printed(tmp_path: Path) -> None:
+def test_a_stopped_command_tells_what_it_printed(tmp_path: Path, nap: str) -> None:
     bench = Bench(tmp_path)
 
     async def work() -> tuple[Result, Handle]:
-        ready = await bench.box.prepare(1, call("run_command", command="echo so far; sleep 305.2"))
+        ready = await bench.box.prepare(1, call("run_command", command=f"echo so far; sleep {nap}"))
         running = asyncio.create_task(ready.run())
         await asyncio.sleep(0.1)
         await ready.stop()
@@ -314,7 +314,7 @@ def test_a_stopped_command_tells_what_it_printed(tmp_path: Path) -> None:
     result, handle = bench.go(work)
     assert result.status == "interrupted" and result.text.endswith("Output so far:\nso far\n")
     assert result.spill == handle.spill and Path(handle.spill).read_text() == "so far\n"
-    assert living("305.2") == []
+    assert living(nap) == []
 
 
 def test_what_is_stopped_before_it_runs_never_does(tmp_path: Path) -> None:

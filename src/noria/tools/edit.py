@@ -110,6 +110,8 @@ def _apply(text: str, edit: Edit, foreign: bool, shown: str, where: str) -> tupl
             f"{where}in {shown}, which is not UTF-8, old_string begins right after a byte of an unknown character and "
             "may be a part of it; nothing was written. Begin it one character earlier or later"
         )
+    if "\r\n" not in text:
+        return text.replace(old, new), len(places)
     pieces: list[str] = []
     at = 0
     for start, end in places:

@@ -131,6 +131,10 @@ class Processes:
         """End everything that this session's commands started and that still runs."""
         await proctree.end(proctree.Tree(-1, self._token), lambda: True, everywhere=True)
 
+    def kill(self) -> None:
+        """The same at once, by KILL and without waiting: for a program that is about to exit."""
+        proctree.kill_all(proctree.Tree(-1, self._token), everywhere=True)
+
 
 class Held:
     """A process that was started and waits to be let go."""

@@ -204,8 +204,21 @@ async def end(tree: Tree, reap: Callable[[], bool], *, grace: float = GRACE, eve
         elif not asked:  # only once: what is started in order to end well is not disturbed in it
             _signal_all(tree, left, gone, signal.SIGTERM)
             asked = True
-        await asyncio.sleep(pause if age >= grace else min(pause, grace - age))
+        try:
+            await asyncio.sleep(pause if age >= grace else min(pause, grace - age))
+        except asyncio.CancelledError:  # the program ends: there is no time left to end well
+            kill_all(tree, everywhere=everywhere)
+            raise
         pause = min(pause * 2, 0.01)
+
+
+def kill_all(tree: Tree, *, everywhere: bool = False) -> None:
+    """KILL every process of the tree now, without waiting for it to be gone."""
+    for _ in range(3):  # what forked meanwhile is met the next time
+        left = members(tree, everywhere=everywhere)
+        if not left:
+            return
+        _signal_all(tree, left, True, signal.SIGKILL)
 
 
 def _signal_all(tree: Tree, left: list[Process], gone: bool, number: int) -> None:

@@ -104,7 +104,7 @@ def read_up_to(fd: int, size: int) -> bytes:
     """What the descriptor gives, `size` bytes at most: a file that grows meanwhile ends the reading all the same."""
     pieces: list[bytes] = []
     left = size
-    while left > 0 and (piece := os.read(fd, min(left, 4 << 20))):
+    while left > 0 and (piece := os.read(fd, min(left, 1 << 20))):
         pieces.append(piece)
         left -= len(piece)
     return b"".join(pieces)
