@@ -93,13 +93,13 @@ class Session:
         await self._house.driver.send(ev.Submitted(Prompt((Text(prompt),)), mode))
 
     async def go_on(self) -> bool:
-        """Do what is owed: finish a turn that a crash left, or go on after one that did not complete. False where
-        there is nothing to do."""
+        """Do what is owed: finish a turn that a crash left, or go on where a failure or an interrupt left a question
+        unanswered. False where there is nothing to do."""
         await self._house.start()
         state = self.state
         if state.turn is not None or not isinstance(state.phase, Idle):
             return True
-        if state.ended is None or state.ended.outcome == "completed" or not len(state.transcript):
+        if state.transcript.settled or not len(state.transcript):
             return False
         self._house.begin_turn()
         await self._house.driver.send(ev.Continued())
