@@ -35,15 +35,21 @@ class Kept(NamedTuple):
     tools: bool = False  # the last of the closed messages is a tool's
 
 
+_TEXT = b',{"role":"user","content":"'
+_LIST = b',{"role":"user","content":['
+_GO_ON = quoted(words.GO_ON)[1:-1]
+_BRIDGE = b',{"role":"assistant","content":' + quoted(words.BRIDGE) + b"}"
+
+
 class Messages:
-    """The message list of a request, as pieces to be joined. Adjacent user sides become one message: a string where
-    all of it is text, else a list of parts."""
+    """The message list of a request, each message after a comma. Adjacent user sides become one message: a string where
+    all of it is text, else a list of parts. Adding costs what is added."""
 
     def __init__(self, *, bridge: bool = False) -> None:
-        self.pieces: list[bytes] = []
+        self.written = bytearray()
         self._bridge = bridge
         self._run: list[Kept] = []  # the user sides of the message that is still open
-        self._start = 0  # the piece that opened it
+        self._start = 0  # where it begins
         self._list = False  # whether it is a list of parts
         self._last = ""  # role of the last closed message
 
@@ -51,45 +57,44 @@ class Messages:
         """One more entry."""
         if kept.closed:
             if not self._run and self._last == "assistant":
-                self._say(Kept(text=quoted(words.GO_ON)[1:-1]))
-            self._end()
-            self.pieces.append(b"," + kept.closed)
+                self._say(Kept(text=_GO_ON))
+            self.written += self._end()
+            self._run = []
+            self.written += b","
+            self.written += kept.closed
             self._last = "tool" if kept.tools else "assistant"
         if kept.text or kept.parts:
-            if not self._run and self._last == "tool" and self._bridge:
-                self.pieces.append(b',{"role":"assistant","content":' + quoted(words.BRIDGE) + b"}")
             self._say(kept)
 
     def _say(self, kept: Kept) -> None:
         if not self._run:
-            self._start, self._list = len(self.pieces), bool(kept.parts)
-            self.pieces.append(_OPEN_LIST if self._list else _OPEN_TEXT)
-            self.pieces.append(kept.parts or kept.text)
+            self.written += self._between()
+            self._start, self._list = len(self.written), bool(kept.parts)
+            self.written += _LIST + kept.parts if self._list else _TEXT + kept.text
         elif kept.parts and not self._list:
-            parts = b",".join(_as_part(k) for k in (*self._run, kept))
-            self.pieces[self._start :] = [_OPEN_LIST, parts]
+            del self.written[self._start :]
             self._list = True
+            self.written += _LIST + b",".join(map(_as_part, (*self._run, kept)))
         else:
-            self.pieces += (b",", _as_part(kept)) if self._list else (b"\\n\\n", kept.text)
+            self.written += b"," + _as_part(kept) if self._list else b"\\n\\n" + kept.text
         self._run.append(kept)
 
-    def _end(self) -> None:
-        if self._run:
-            self.pieces.append(b"]}" if self._list else b'"}')
-            self._run = []
+    def _between(self) -> bytes:
+        """What stands between the last closed message and a user's."""
+        return _BRIDGE if self._bridge and self._last == "tool" else b""
+
+    def _end(self) -> bytes:
+        """What closes the open message."""
+        return b"" if not self._run else b"]}" if self._list else b'"}'
 
     def tail(self, instruction: str = "") -> bytes:
         """What closes the list, with one more thing said on the user's side; the list itself stays open."""
-        text = quoted(instruction)[1:-1] if instruction else b""
+        if not instruction:
+            return self._end()
+        said = Kept(text=quoted(instruction)[1:-1])
         if not self._run:
-            return _OPEN_TEXT + text + b'"}' if text else b""
-        if self._list:
-            return (b"," + _as_part(Kept(text=text)) if text else b"") + b"]}"
-        return (b"\\n\\n" + text if text else b"") + b'"}'
-
-
-_OPEN_TEXT = b',{"role":"user","content":"'
-_OPEN_LIST = b',{"role":"user","content":['
+            return self._between() + _TEXT + said.text + b'"}'
+        return (b"," + _as_part(said) if self._list else b"\\n\\n" + said.text) + self._end()
 
 
 def _as_part(kept: Kept) -> bytes:
@@ -159,9 +164,10 @@ class Chat:
     def _joined(self, system: str, messages: Messages, instruction: str, calls: Calls) -> bytes:
         if self._system[0] is not system:
             self._system = system, (b'{"role":"system","content":' + quoted(system) + b"}" if system else b"")
-        first = self._system[1]
-        rest = b"".join((*messages.pieces, messages.tail(instruction)))
-        return b"".join((b'{"messages":[', first, rest if first else rest[1:], b"]", self._suffix[calls]))
+        first, tail = self._system[1], messages.tail(instruction)
+        if first:
+            return b"".join((b'{"messages":[', first, messages.written, tail, b"]", self._suffix[calls]))
+        return b"".join((b'{"messages":[', (messages.written + tail)[1:], b"]", self._suffix[calls]))
 
     # -- entries -------------------------------------------------------------------------------------------------
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, TypeAlias, cast
 
 import h11
 
+from noria.models.chunked import BadChunk, Chunked
 from noria.models.dial import dial
 from noria.models.errors import StaleConnection, TransportError, system_words
 from noria.models.proxies import Proxy
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from ssl import SSLContext
 
 Header: TypeAlias = tuple[str, str]
-Received: TypeAlias = h11.Response | h11.Data | h11.EndOfMessage
 
 HEAD = 65_536  # bytes that the head of an answer may have
 LINGER = 2.0  # seconds that an answer whose end mark came has for its last bytes before the connection is given up
@@ -38,6 +38,9 @@ class Connection(asyncio.Protocol):
         self._waiter: asyncio.Future[bool] | None = None
         self._lost: str | None = None  # why the connection ended; empty: in good order
         self._answered = False
+        self._chunked: Chunked | None = None
+        self._close = False  # the server ends the connection after this answer
+        self._garbled = ""  # why the body cannot be read
         self._draining: Callable[[], None] | None = None
 
     # -- asyncio calls these -------------------------------------------------------------------------------------
@@ -52,7 +55,7 @@ class Connection(asyncio.Protocol):
             self.abort()
             return
         self._answered = True
-        self._http.receive_data(data)
+        self._feed(data)
         if self._draining:
             self._drain()
         self._wake()
@@ -69,7 +72,7 @@ class Connection(asyncio.Protocol):
     def _end(self, why: str) -> None:
         if self._lost is None:
             self._lost = why
-            if not why:  # a reset is not the end of a body, however that body is framed
+            if not why and self._chunked is None:  # a reset is not the end of a body, however that body is framed
                 self._http.receive_data(b"")
         self._wake()
 
@@ -92,38 +95,75 @@ class Connection(asyncio.Protocol):
         except (h11.LocalProtocolError, UnicodeEncodeError) as error:
             raise TransportError("bad_request", f"a header or the address cannot be sent: {error}") from None
         self.used += 1
-        self.free, self._answered = False, False
+        self.free, self._answered, self._chunked = False, False, None
         pieces = [self._http.send(request), self._http.send(h11.Data(data=body)), self._http.send(h11.EndOfMessage())]
         self._transport.write(b"".join(p for p in pieces if p))
 
-    async def receive(self, limit: float) -> Received:
-        """The next part of the answer: its head, data, its end. `limit`: seconds without a byte before it is given up.
+    async def head(self, limit: float) -> h11.Response:
+        """The head of the answer. `limit`: seconds without a byte before it is given up.
 
         Raises StaleConnection where a kept connection ends before the first byte, else TransportError.
         """
         while True:
-            try:
-                event = self._http.next_event()
-            except h11.RemoteProtocolError as error:
-                raise self._broken(str(error)) from None
+            event = self._next_event()
+            if isinstance(event, h11.Response):
+                if any(name == b"transfer-encoding" for name, _ in event.headers):  # h11 takes no other than chunked
+                    self._chunked = Chunked()
+                    self._feed(self._http.trailing_data[0])
+                    said = [value.lower() for name, value in event.headers if name == b"connection"]
+                    self._close = event.http_version < b"1.1" or any(b"close" in value for value in said)
+                return event
             if event is h11.NEED_DATA:
-                if self._lost:
-                    raise self._broken("")
                 self._check_head()
                 await self._more(limit)
-            elif isinstance(event, h11.ConnectionClosed):
-                raise self._broken("")
-            elif isinstance(event, h11.Response | h11.Data | h11.EndOfMessage):
-                return event
+            elif not isinstance(event, h11.InformationalResponse):
+                raise self._broken()
+
+    async def data(self, limit: float) -> bytes:
+        """The next bytes of the body, b"" at its end. Raises TransportError."""
+        while (data := self._take()) is None:
+            await self._more(limit)
+        return data
+
+    def _take(self) -> bytes | None:
+        """What of the body is there, b"" at its end, None where more has to come."""
+        if self._garbled:
+            raise TransportError("bad_request", f"the server's answer is not HTTP: {self._garbled}")
+        if self._chunked:
+            return self._chunked.take()
+        event = self._next_event()
+        if isinstance(event, h11.Data):
+            return bytes(event.data)
+        if event is h11.NEED_DATA:
+            return None
+        if isinstance(event, h11.EndOfMessage):
+            return b""
+        raise self._broken()
+
+    def _next_event(self) -> object:
+        try:
+            return self._http.next_event()
+        except h11.RemoteProtocolError as error:
+            raise self._broken(str(error)) from None
+
+    def _feed(self, data: bytes) -> None:
+        if self._chunked is None:
+            self._http.receive_data(data)
+            return
+        try:
+            self._chunked.feed(data)
+        except BadChunk as error:
+            self._garbled = str(error)
 
     def _check_head(self) -> None:
         """Whoever begins with something else than HTTP need not be waited for."""
-        if self._http.their_state is h11.SEND_RESPONSE:
-            begun = self._http.trailing_data[0][:5]
-            if begun.strip() and not b"HTTP/".startswith(begun.lstrip()):
-                raise TransportError("bad_request", f"the server's answer is not HTTP: it begins with {begun!r}")
+        begun = self._http.trailing_data[0][:5]
+        if begun.strip() and not b"HTTP/".startswith(begun.lstrip()):
+            raise TransportError("bad_request", f"the server's answer is not HTTP: it begins with {begun!r}")
 
     async def _more(self, limit: float) -> None:
+        if self._lost is not None:
+            raise self._broken()
         self._waiter = self.loop.create_future()
         timer = self.loop.call_later(limit, self._late)
         try:
@@ -137,8 +177,8 @@ class Connection(asyncio.Protocol):
     def _late(self) -> None:
         self._wake(in_time=False)
 
-    def _broken(self, why: str) -> Exception:
-        """What the end of this exchange is: asked again (a stale connection), cut, or not HTTP at all."""
+    def _broken(self, why: str = "") -> Exception:
+        """What the end of this exchange is: to be asked again (a stale connection), cut, or not HTTP at all."""
         if self._lost is None:
             return TransportError("bad_request", f"the server's answer is not HTTP: {why}")
         if not self._answered:
@@ -151,11 +191,18 @@ class Connection(asyncio.Protocol):
 
     def recycle(self) -> bool:
         """Make it free for the next exchange; false where HTTP says that it must end."""
-        if self._http.our_state is not h11.DONE or self._http.their_state is not h11.DONE or self._lost is not None:
+        if self._lost is not None:
             return False
-        if self._http.trailing_data[0]:
+        if self._chunked:
+            if not self._chunked.ended or self._chunked.surplus or self._close:
+                return False
+            self._http = _client()
+        elif (
+            self._http.our_state is h11.DONE and self._http.their_state is h11.DONE and not self._http.trailing_data[0]
+        ):
+            self._http.start_next_cycle()
+        else:
             return False
-        self._http.start_next_cycle()
         self.free, self.since, self._draining = True, self.loop.time(), None
         return True
 
@@ -167,16 +214,14 @@ class Connection(asyncio.Protocol):
 
     def _drain(self) -> None:
         try:
-            event = self._http.next_event()
-            while isinstance(event, h11.Data):
-                event = self._http.next_event()
-        except h11.RemoteProtocolError:
+            data = self._take()
+            while data:
+                data = self._take()
+        except (TransportError, StaleConnection):
             self.abort()
             return
-        if isinstance(event, h11.EndOfMessage) and self._draining:
+        if data is not None and self._draining:
             self._draining()
-        elif event is not h11.NEED_DATA:
-            self.abort()
 
     def _give_up(self, done: Callable[[], None]) -> None:
         if self._draining is done:
@@ -201,8 +246,7 @@ class Connection(asyncio.Protocol):
         request = h11.Request(method="CONNECT", target=place, headers=headers)
         self.free = False
         self._transport.write((self._http.send(request) or b"") + (self._http.send(h11.EndOfMessage()) or b""))
-        answer = await self.receive(limit)
-        status = answer.status_code if isinstance(answer, h11.Response) else 0
+        status = (await self.head(limit)).status_code
         if status == 407:
             raise TransportError(
                 "bad_request",

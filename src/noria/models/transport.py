@@ -97,18 +97,13 @@ class Response:
 
     async def chunk(self, limit: float) -> bytes:
         """The next bytes of the body, or b"" at its end. Raises TransportError; `limit`: seconds of silence."""
-        from h11 import Data
-
         while not self._ended:
-            event = await self._connection.receive(limit)
-            if isinstance(event, Data):
-                data = bytes(event.data)
-                if self._inflate:
-                    data = self._inflate(data)
-                if data:
-                    return data
-            else:
-                self._ended = True
+            data = await self._connection.data(limit)
+            self._ended = not data
+            if self._inflate:
+                data = self._inflate(data)
+            if data:
+                return data
         return b""
 
     async def chunks(self, limit: float) -> AsyncIterator[bytes]:
@@ -185,17 +180,12 @@ class Transport:
     async def _exchange(
         self, connection: Connection, key: _Key, target: str, headers: list[Header], body: bytes, limit: float
     ) -> Response:
-        from h11 import Response as Head
-
         try:
             connection.send("POST", target, headers, body)
-            head = await connection.receive(limit)
+            head = await connection.head(limit)
         except BaseException:
             connection.abort()
             raise
-        if not isinstance(head, Head):
-            connection.abort()
-            raise TransportError("bad_request", "the server's answer is not HTTP: it has no head")
         fields: dict[str, str] = {}
         for name, value in head.headers:
             fields.setdefault(name.decode("ascii"), value.decode("utf-8", "replace"))
