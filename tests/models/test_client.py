@@ -20,7 +20,8 @@ from noria.core.state import ModelSpec
 from noria.core.transcript import Transcript
 from noria.models.catalog import Price, join
 from noria.models.client import Chain, ChatModel, http_model
-from noria.models.transport import Idle, Transport
+from noria.models.idle import Idle
+from noria.models.transport import Transport
 from tests.models.kit import SHARED, TOOL, answered, calls, delta, endpoint, failed, history, prompt, sse
 from tests.models.server import END, HEAD, Answer, Asked, Peer, Server, chunk, http, stream
 
@@ -419,6 +420,8 @@ def test_a_key_is_not_in_an_endpoints_text() -> None:
 
 IMPORTS = """
 import sys
+import noria.models.catalog
+assert "asyncio" not in sys.modules
 import noria.models.client, noria.models.scripted
 print([m for m in ("asyncio", "h11", "ssl", "json", "email", "urllib.request", "http") if m in sys.modules])
 import noria.models.chat

@@ -15,7 +15,8 @@ from pathlib import Path
 import pytest
 
 from noria.models.errors import TransportError
-from noria.models.transport import Idle, Response, Transport, address
+from noria.models.idle import Idle
+from noria.models.transport import Response, Transport, address
 from tests.models.server import END, HEAD, Asked, Peer, Proxy, Server, certificate, chunk, http, stream
 
 QUICK = Idle(connect=5.0, first=0.3, between=0.3, comments=0.6)
@@ -447,7 +448,8 @@ HANGING_RESOLVER = """
 import asyncio, socket, sys, threading, time
 forever = threading.Event()
 socket.getaddrinfo = lambda *a, **k: forever.wait()
-from noria.models.transport import Idle, Transport
+from noria.models.idle import Idle
+from noria.models.transport import Transport
 async def main():
     task = asyncio.ensure_future(Transport({}).post("http://some.example/v1", [], b"", Idle()))
     await asyncio.sleep(0.1)

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from noria.core.content import Usage
 from noria.core.errors import UsageError
 from noria.core.state import ModelSpec
-from noria.models.transport import Idle
+from noria.models.idle import Idle
 
 AUTHS = ("bearer", "x-api-key", "api-key", "query", "none")
 

@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from noria.models.errors import StaleConnection, TransportError
+from noria.models.idle import Idle
 from noria.models.proxies import Proxy, proxy_for, shown_url
 
 if TYPE_CHECKING:
@@ -27,20 +28,6 @@ Header: TypeAlias = tuple[str, str]
 KEEP = 8  # free connections kept to one server
 KEEP_FOR = 55.0  # seconds that a free connection is kept: most servers close theirs after 60
 BUNDLES = ("/etc/ssl/cert.pem", "/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt")
-
-
-class Idle(msgspec.Struct, frozen=True):
-    """How long a server may be silent, in seconds; there is no limit on a whole answer.
-
-    `connect`: until the connection stands. `first`: to the first byte of a streamed answer's head, and again of its
-    body. `between`: from then on between two bytes. `comments`: without data while comment lines (`: ping`) come, and
-    the wait for an answer that is not streamed, which is silent while the model works.
-    """
-
-    connect: float = 20.0
-    first: float = 300.0
-    between: float = 120.0
-    comments: float = 600.0
 
 
 class Address(msgspec.Struct, frozen=True):
