@@ -1,0 +1,156 @@
+"""Interrupts of a headless run: status, children, what is kept, what the next run finds."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.cli.kit import House
+from tests.e2e.model_server import ModelServer
+
+
+@pytest.fixture
+def server() -> Iterator[ModelServer]:
+    with ModelServer([{"text": "hello"}]) as running:
+        yield running
+
+
+@pytest.fixture
+def house(tmp_path: Path, server: ModelServer) -> House:
+    return House(tmp_path, server.url)
+
+
+def until(true: Callable[[], object], seconds: float = 20.0) -> None:
+    end = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < end, "it did not happen in time"
+        time.sleep(0.02)
+
+
+def sleeping(server: ModelServer, house: House, command: str) -> subprocess.Popen[bytes]:
+    """A run whose model waits for a command, which has begun."""
+    server.script = [
+        {"text": "Waiting.", "calls": [["run_command", {"command": f"touch begun; {command}; touch done"}]]}
+    ]
+    run = house.start("-p", "wait", "--permission-mode", "goal")
+    until((house.workspace / "begun").exists)
+    return run
+
+
+def alive(mark: str) -> list[str]:
+    """The processes whose command line has the mark."""
+    found: list[str] = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            line = path.read_bytes()
+        except OSError:
+            continue
+        if mark.encode() in line:
+            found.append(str(path))
+    return found
+
+
+@pytest.mark.case("J03")
+@pytest.mark.seed("A07", "L07", "R08")
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 143)])
+def test_a_signal_stops_everything_and_keeps_the_session(
+    house: House, server: ModelServer, number: signal.Signals, status: int
+) -> None:
+    """J03, headless: stops, ends children, saves the session. R08: the notice says that the conversation was kept and
+    offers /undo. L07: new input goes on with it. A07, noria's form: the interrupt is one of the exits, at once."""
+    mark = f"86{os.getpid()}{number}"
+    run = sleeping(server, house, f"sleep {mark} & sleep {mark}")
+    run.send_signal(number)
+    out, err = run.communicate(timeout=20)
+    assert (run.returncode, out) == (status, b"Waiting.\n")
+    assert b"the conversation was kept" in err
+    assert b"/undo" in err
+    assert b"Traceback" not in err
+    assert not alive(mark)
+    assert not (house.workspace / "done").exists()
+    server.script = [{"text": "Going on."}]
+    server.script = lambda request: {"text": "Going on."}
+    assert house.run("-p", "-c", "never mind", "--permission-mode", "goal").out == "Going on.\n"
+    roles = [m["role"] for m in server.requests[-1]["messages"]]
+    assert roles == ["system", "user", "assistant", "tool", "user"]
+
+
+@pytest.mark.case("J03")
+def test_in_the_middle_of_a_reply_the_text_stays(house: House, server: ModelServer) -> None:
+    """J03 and A09: half a statement is kept as text, and is no error."""
+    server.script = [{"text": "One two three four five six seven eight nine ten.", "pace": 0.5}]
+    run = house.start("-p", "count", "--output-format", "json")
+    until(lambda: server.requests)
+    time.sleep(0.8)
+    begun = time.monotonic()
+    run.send_signal(signal.SIGINT)
+    out, _ = run.communicate(timeout=20)
+    assert time.monotonic() - begun < 5
+    assert run.returncode == 130
+    assert b'"outcome":"interrupted"' in out
+    assert b'"text":"One two' in out
+    assert b"ten." not in out
+    server.script = lambda request: {"text": "ten."}
+    assert house.run("-p", "-c", "and?").out == "ten.\n"
+    kept = server.requests[-1]["messages"][2]
+    assert kept["role"] == "assistant"
+    assert kept["content"].startswith("One two")
+
+
+def test_while_a_failure_is_waited_out(house: House, server: ModelServer) -> None:
+    server.faults = dict.fromkeys(range(9), 503)
+    run = house.start("-p", "x", NORIA_MAX_RETRIES="9")
+    until(lambda: len(server.requests) > 1)
+    run.send_signal(signal.SIGINT)
+    run.communicate(timeout=20)
+    assert run.returncode == 130
+
+
+def test_while_stdin_is_read(house: House) -> None:
+    """Before there is a session: nothing to keep, no traceback."""
+    reader, writer = os.pipe()
+    run = subprocess.Popen(
+        house.argv("-p"),
+        cwd=house.workspace,
+        env=house.env,
+        stdin=reader,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    assert run.stderr
+    assert b"waiting for the prompt" in run.stderr.readline()
+    run.send_signal(signal.SIGINT)
+    out, err = run.communicate(timeout=20)
+    os.close(reader)
+    os.close(writer)
+    assert (run.returncode, out, err) == (130, b"", b"")
+
+
+def test_a_second_interrupt_kills_at_once(house: House, server: ModelServer) -> None:
+    """The journal has what is needed: the next run finds the call with an unknown outcome."""
+    mark = f"87{os.getpid()}"
+    run = sleeping(server, house, f"trap '' TERM INT; sleep {mark}; sleep {mark}")
+    for _ in range(2):
+        run.send_signal(signal.SIGINT)
+    run.communicate(timeout=20)
+    assert run.returncode == 130
+    until(lambda: not alive(mark))
+
+
+def test_nohup_is_respected(house: House, server: ModelServer) -> None:
+    server.script = [{"calls": [["run_command", {"command": "touch begun; sleep 1"}]]}, {"text": "through"}]
+    argv = house.argv("-p", "x", "--permission-mode", "goal")
+    run = subprocess.Popen(
+        ["nohup", *argv], cwd=house.workspace, env=house.env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )  # fmt: skip
+    until((house.workspace / "begun").exists)
+    run.send_signal(signal.SIGHUP)
+    out, _ = run.communicate(timeout=20)
+    assert (run.returncode, out) == (0, b"through\n")
