@@ -169,6 +169,19 @@ def test_utf_16_is_edited_as_what_it_is(tmp_path: Path) -> None:
     assert data == "\ufeffx = 2\r\nö\r\n".encode("utf-16-le")
 
 
+def test_what_was_shown_can_be_copied(tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+    path = bench.file("f.txt", "a\x0cb\x1b[31m\nc\n")
+    shown = bench.do("read_file", path="f.txt").text
+    assert shown == "a␌b␛[31m\nc\n"
+    assert bench.do("edit_file", path="f.txt", old_string=shown, new_string="a␌d\n").status == "ok"
+    assert path.read_bytes() == b"a\x0cd\n"
+    path = bench.file("g.txt", "a␌b")
+    bench.do("read_file", path="g.txt")
+    assert bench.do("edit_file", path="g.txt", old_string="␌b", new_string="␌c").status == "ok"
+    assert path.read_text() == "a␌c"
+
+
 def test_what_is_no_text_is_not_edited(tmp_path: Path) -> None:
     bench = Bench(tmp_path)
     path = bench.file("x.bin", b"ab\0cd")

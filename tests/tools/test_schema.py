@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import functools
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -232,8 +233,21 @@ def test_functions_that_cannot_be_described_are_refused() -> None:
     def silent(word: str) -> str:
         return word
 
-    with pytest.raises(TypeError, match="args"):
-        Tool(rest)
+    def first(word: str, /) -> str:
+        """A word."""
+        return word
+
+    class Local: ...
+
+    def local(word: Local) -> str:
+        """A word."""
+        return str(word)
+
+    for bad in (rest, first):
+        with pytest.raises(TypeError, match="cannot be offered"):
+            Tool(bad)
+    with pytest.raises(TypeError, match="known in its module"):
+        _ = Tool(local).spec
     with pytest.raises(TypeError, match="give the argument 'word' a type"):
         _ = Tool(untyped).spec
     with pytest.raises(TypeError, match="first line of its docstring"):
@@ -244,6 +258,24 @@ def test_functions_that_cannot_be_described_are_refused() -> None:
         Tool(0)  # type: ignore[arg-type]
     assert Tool(silent, description="said").description == "said"
     assert weather("Rome", days=2).startswith("Rome 2") and repr(weather) == "<tool weather>"
+
+
+def test_a_decorated_function_is_described_by_what_it_decorates() -> None:
+    def logged(function: Any) -> Any:
+        @functools.wraps(function)
+        def wrapper(*args: Any, **kwargs: Any) -> Any:
+            return f"[{function(*args, **kwargs)}]"
+
+        return wrapper
+
+    @tool
+    @logged
+    def shout(word: str) -> str:
+        """Say it loudly."""
+        return word.upper()
+
+    assert list(shout.schema["properties"]) == ["word"] and shout.description == "Say it loudly."
+    assert shout.function(**shout.arguments({"word": "x"})) == "[X]"
 
 
 def test_the_built_in_tools_are_told_in_few_bytes() -> None:

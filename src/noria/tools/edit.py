@@ -11,9 +11,11 @@ from typing import Annotated
 import msgspec
 
 from noria.tools import textfile
-from noria.tools.result import ToolError
+from noria.tools.result import PICTURES, ToolError
 from noria.tools.run import Run
 from noria.tools.schema import tool, writes
+
+_CONTROLS = {picture: control for control, picture in PICTURES.items() if picture != 0xFFFD}
 
 
 class Edit(msgspec.Struct, frozen=True):
@@ -97,6 +99,9 @@ def _apply(text: str, edit: Edit, foreign: bool, shown: str, where: str) -> tupl
             "was written. Use run_command (iconv, a script) instead"
         )
     places = _places(text, old)
+    if not places and any(c in _CONTROLS for c in map(ord, old)):  # copied from where they were shown as pictures
+        old, new = old.translate(_CONTROLS), new.translate(_CONTROLS)
+        places = _places(text, old)
     if not places:
         raise ToolError(f"{where}old_string was not found in {shown}; nothing was written. {_advice(text, old)}")
     if len(places) > 1 and not edit.replace_all:

@@ -16,8 +16,8 @@ from noria.core.content import Image, Part, Result, Status, Text
 LIMIT = 20_000  # bytes of UTF-8 that one result may have
 _NOTE = 400  # bytes kept free for the note of what was left out
 _CONTROLS = bytes(c for c in range(32) if c not in b"\t\n") + b"\x7f"
-_PICTURES = {c: 0x2400 + c for c in range(32) if c not in b"\t\n"} | {0x7F: 0x2421}
-_PICTURES |= dict.fromkeys(range(0x80, 0xA0), 0xFFFD)  # the C1 controls; a terminal may obey 0x9b as an escape
+PICTURES: dict[int, int] = {c: 0x2400 + c for c in range(32) if c not in b"\t\n"} | {0x7F: 0x2421}
+PICTURES |= dict.fromkeys(range(0x80, 0xA0), 0xFFFD)  # the C1 controls; a terminal may obey 0x9b as an escape
 
 Outcome: TypeAlias = "str | bytes | Part | Sequence[Part] | Result | msgspec.Struct | dict[str, Any] | list[Any] | None"
 
@@ -80,7 +80,7 @@ def safe(text: str) -> str:
             raw = text.encode("utf-8")
     if len(raw.translate(None, _CONTROLS)) == len(raw) and b"\xc2" not in raw:
         return text
-    return text.translate(_PICTURES)
+    return text.translate(PICTURES)
 
 
 def clean(data: bytes) -> str:

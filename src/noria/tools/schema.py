@@ -31,6 +31,7 @@ class Tool:
     __slots__ = (
         "_claims",
         "_derived",
+        "_described",
         "_text",
         "destructive",
         "function",
@@ -59,13 +60,16 @@ class Tool:
     ) -> None:
         """With `schema` (of an object) the function takes one mapping of arguments, and `description` is demanded.
         Raises TypeError for what is no function, or has parameters that a model cannot fill."""
-        code = getattr(function, "__code__", None)
+        described = function
+        while hasattr(described, "__wrapped__"):  # a decorated function is described by what it decorates
+            described = described.__wrapped__
+        code = getattr(described, "__code__", None)
         if code is None and (schema is None or not name):
             raise TypeError(f"{function!r} is not a function: give name, description and schema too")
         if schema is not None and (not description or schema.get("type", "object") != "object"):
             raise TypeError("a tool with a schema of its own needs a description, and a schema of an object")
-        if schema is None and code is not None and code.co_flags & 0x0C:
-            raise TypeError(f"{function.__name__}: *args and **kwargs cannot be described to a model")
+        if schema is None and code is not None and (code.co_flags & 0x0C or code.co_posonlyargcount):
+            raise TypeError(f"{function.__name__}: *args, **kwargs and positional-only arguments cannot be offered")
         self.function = function
         self.name = name or function.__name__
         self.read_only = read_only
@@ -73,9 +77,11 @@ class Tool:
         self.destructive = destructive
         self.interactive = interactive
         self.launches = launches
-        self.is_async = bool(code and code.co_flags & 0x80)
+        own = getattr(function, "__code__", code)
+        self.is_async = bool(own and own.co_flags & 0x80)
         self.wants_run = bool(code and RUN in code.co_varnames[: code.co_argcount + code.co_kwonlyargcount])
         self._claims = claims
+        self._described: Function = described
         self._text = description
         self._derived: _Derived | None = _Derived(description, schema, None) if schema is not None else None
 
@@ -139,7 +145,7 @@ class Tool:
 
     def _derive(self) -> _Derived:
         if self._derived is None:
-            self._derived = _derive(self.function, self.name, self._text)
+            self._derived = _derive(self._described, self.name, self._text)
         return self._derived
 
 
@@ -201,7 +207,10 @@ def _derive(function: Function, name: str, description: str) -> _Derived:
     if getattr(function, "__self__", None) is not None:
         names = names[1:]
     names = [n for n in names if n != RUN]
-    hints = get_type_hints(function, include_extras=True)
+    try:
+        hints = get_type_hints(function, include_extras=True)
+    except NameError as error:
+        raise TypeError(f"tool {name}: the types of its arguments have to be known in its module: {error}") from None
     untyped = [n for n in names if n not in hints]
     if untyped:
         raise TypeError(f"tool {name}: give the argument {untyped[0]!r} a type")
