@@ -242,7 +242,7 @@ class Conservation:
         elif m.before.turn is None and after.turn is not None:
             fresh = [k for k, e in enumerate(self.entries) if self._fresh(e)]
             last = [k for k, e in enumerate(self.entries) if isinstance(e, Prompt) and e.source == "person"]
-            self.first = fresh[0] if fresh else last[-1] if last else len(self.entries)
+            self.first = fresh[0] if fresh else last[-1] if last else m.before.transcript.length
         elif after.turn is not None and m.before.turn is not None and after.turn.number != m.before.turn.number:
             self.first = next((k for k, e in enumerate(self.entries) if self._fresh(e)), len(self.entries))
         self._places(m, event)

@@ -23,7 +23,7 @@ from noria.core.state import Compacting, Executing, Idle, Sampling, State, Stopp
 from noria.core.transcript import Entry, Note, Prompt, Step
 from noria.runtime.simulate import Moment, Simulation
 
-from .reading import at_rest, broken, calls_of, flat, rebuilt, sendable_after, shown, useless, without_waits
+from .reading import at_rest, broken, calls_of, flat, only_people, rebuilt, sendable_after, shown, useless
 
 WAIT_AND_REPEAT = ("rate_limited", "overloaded", "server", "network", "timeout", "truncated")
 GO_ELSEWHERE = ("auth", "quota", "unknown_model", "refused", "content_filtered")
@@ -201,7 +201,8 @@ class Progress:
 
     def _looping(self, m: Moment, event: Event, new: list[Entry]) -> None:
         """Rule 9: the same step three times is reminded of, five times halts; a person's prompt begins anew."""
-        closed = isinstance(event, Interrupted) or (isinstance(event, Elapsed) and m.before.turn is not None)
+        waited = next((e for e in m.before.owed if e.id == getattr(event, "effect", 0)), None)
+        closed = isinstance(event, Interrupted) or isinstance(waited, Wait)
         for at, entry in enumerate(new):
             if isinstance(entry, Prompt) and entry.source == "person":
                 self.seen, self.repeats = None, 0
@@ -324,7 +325,7 @@ class Progress:
 
     def _limits(self, m: Moment, event: Event) -> None:
         before, after = m.before.turn, m.after.turn
-        if isinstance(event, Elapsed):
+        if isinstance(event, Elapsed | Failed):
             self._elapsed(m, event)
         if before is not None and after is not None and before.number == after.number:
             if before.limit and before.limit != after.limit:
@@ -348,20 +349,15 @@ class Progress:
         if isinstance(event, Replied) and before is not None and before.limit and ended != before.limit:
             bad("a concluding reply leads to rest")
 
-    def _elapsed(self, m: Moment, event: Elapsed) -> None:
+    def _elapsed(self, m: Moment, event: Elapsed | Failed) -> None:
         wait = next(e for e in m.before.owed if e.id == event.effect)
         if not isinstance(wait, Wait) or m.before.turn is None:
-            if isinstance(wait, Wait) and wait.why != "retry":
-                bad("a turn's clock ends with it")
             return
         if wait.why == "grace" and not at_rest(m.after):
             bad("after its grace the turn ends")
         if wait.why == "time":
             self.timed_out = self.timed_out or not m.before.turn.limit
-            waiting = without_waits(m.before.owed)
-            only = isinstance(m.before.phase, Executing) and all(
-                isinstance(e, Decide) and e.waits != "" for e in waiting
-            )
+            only = only_people(m.before)
             if only != isinstance(m.after.phase, Executing) and not m.before.turn.limit:
                 bad("when time is up the step is closed, unless only a person is waited for")
 
@@ -369,8 +365,7 @@ class Progress:
         after = m.after
         if after.steering and isinstance(after.phase, Stopping):
             bad("steering cancels the stop check")
-        for_persons = all(isinstance(e, Decide) and e.waits for e in without_waits(after.owed))
-        if after.steering and isinstance(after.phase, Executing) and for_persons:
+        if after.steering and only_people(after):
             bad("steering closes a step that only waits for a person")
         waits = isinstance(m.before.phase, Waiting | Compacting | Sampling)
         if isinstance(event, Submitted) and waits and type(after.phase) is not type(m.before.phase):
@@ -395,7 +390,7 @@ class Progress:
                 fits = isinstance(event, Failed | Replied | Returned | Decided | Submitted | Compacted)
                 fits = fits and bool(ended.reason) and not limit
             case "max_steps" | "max_tokens" | "max_cost" | "max_time":
-                fits = limit == ended.outcome or (ended.outcome == "max_time" and isinstance(event, Elapsed))
+                fits = limit == ended.outcome or (ended.outcome == "max_time" and isinstance(answered, Wait))
             case _:
                 fits = False
         if not fits or (isinstance(event, Interrupted) and ended.outcome != "interrupted"):

@@ -6,7 +6,7 @@ import json
 from typing import NoReturn
 
 from noria.core.content import Block, Call, Image, Part, Reply, Result, Text
-from noria.core.effects import Owed, Wait
+from noria.core.effects import Decide, Owed, RunTool, Wait
 from noria.core.events import (
     Ask,
     Compacted,
@@ -20,7 +20,7 @@ from noria.core.events import (
     Returned,
     StopChecked,
 )  # fmt: skip
-from noria.core.state import Idle, State
+from noria.core.state import Executing, Idle, State
 from noria.core.transcript import Entry, Note, Prompt, Step, Summary
 
 
@@ -163,3 +163,19 @@ def rebuilt(old: list[Entry], before: State, event: Compacted) -> list[tuple[Ent
     kept += [(e, False) for k, e in enumerate(old[:keep]) if k >= first and isinstance(e, Prompt)]
     replaced = event.summary is not None and bool(old) and isinstance(old[0], Summary)
     return kept + [(e, k in event.elide) for k, e in enumerate(old) if k >= max(keep, int(replaced))]
+
+
+def only_people(state: State) -> bool:
+    """Whether the open step can only be moved by a person or a client: each of its open calls waits for one, or comes
+    after such a call and was not launched."""
+    if not isinstance(state.phase, Executing):
+        return False
+    owed = {e.id: e for e in state.owed}
+    kinds: list[str] = []
+    for slot in state.phase.slots:
+        effect = owed.get(slot.effect)
+        if slot.result is None and isinstance(effect, Decide):
+            kinds.append("asked" if effect.waits else "gate")
+        elif slot.result is None and isinstance(effect, RunTool):
+            kinds.append("running" if effect.launched else "ready")
+    return bool(kinds) and kinds[0] == "asked" and not {"gate", "running"} & set(kinds)

@@ -1,5 +1,5 @@
-"""The rows of docs/transitions.md: what a phase, an event and an outcome are called. Shared by the table's generator and
-by the count of what the simulation met."""
+"""The rows of docs/transitions.md: what a phase, an event and an outcome are called, for the table's generator and for
+the count of what the simulation met."""
 
 from __future__ import annotations
 
@@ -8,15 +8,34 @@ from typing import assert_never
 from noria.core.content import Reply, Text
 from noria.core.effects import CallModel, CheckStop, Compact, Decide, Effect, Owed, RunTool, Wait
 from noria.core.events import (
-    Allow, Ask, Compacted, CompactAsked, Continued, Decided, Elapsed, Event, External, Failed, Interrupted, Launched,
-    Opened, Reconfigured, Refuse, Reopened, Replied, Returned, StopChecked, Submitted,
+    Allow,
+    Ask,
+    CompactAsked,
+    Compacted,
+    Continued,
+    Decided,
+    Elapsed,
+    Event,
+    External,
+    Failed,
+    Interrupted,
+    Launched,
+    Opened,
+    Reconfigured,
+    Refuse,
+    Reopened,
+    Replied,
+    Returned,
+    StopChecked,
+    Submitted,
 )  # fmt: skip
 from noria.core.state import Compacting, Executing, Idle, Sampling, State, Stopping, Waiting
 
 from .reading import answers, calls_of, half, useless
 
 PHASES = (
-    "unopened", "idle", "sampling", "concluding", "waiting", "executing", "compacting", "compacting at rest", "stopping",
+    "unopened", "idle", "sampling", "concluding", "waiting", "executing", "compacting",
+    "compacting at rest", "stopping",
 )  # fmt: skip
 KINDS = ("call_model", "wait", "decide", "run_tool", "compact", "check_stop")
 
@@ -65,7 +84,8 @@ def event_row(state: State, event: Event) -> str:
         case Interrupted(partial=partial):
             return "Interrupted, with text" if partial is not None and half(partial) else "Interrupted"
         case Continued():
-            return "Continued" if state.transcript.length or state.steering else "Continued, nothing there"
+            nothing = isinstance(state.phase, Idle) and not state.transcript.length and not state.steering
+            return "Continued, nothing there" if nothing and state.rules else "Continued"
         case CompactAsked():
             return "CompactAsked"
         case _:
@@ -152,9 +172,10 @@ def _failed_row(effect: Owed, event: Failed) -> str:
 
 
 def outcome_row(before: State, after: State, came: str) -> str:
-    """Where it led: a phase, `refused`, or `nothing`."""
+    """Where it led: a phase, with how the turn ended where it did, `refused`, or `nothing`."""
     if came in ("refused", "late"):
         return "refused" if came == "refused" else "nothing"
-    if isinstance(after.phase, Idle):
-        return f"idle ({after.phase.outcome})" if after.phase.outcome else "idle"
+    if isinstance(after.phase, Idle) and after.ended is not None and after.ended is not before.ended:
+        outcome = after.phase.outcome
+        return f"idle ({'a limit' if outcome.startswith('max') else outcome})"
     return phase_row(after)

@@ -12,27 +12,51 @@ import sys
 from collections import defaultdict, deque
 from collections.abc import Iterator
 
-from noria.core.content import Block, Call, Opaque, Reply, Result, Text, Usage, make_call
+from noria.core.content import Block, Call, End, Image, Opaque, Reply, Result, Text, Usage, make_call
 from noria.core.effects import CallModel, CheckStop, Compact, Decide, Owed, RunTool, Wait
 from noria.core.errors import NoriaError
 from noria.core.events import (
-    Allow, Answer, Ask, Compacted, CompactAsked, Continued, Decided, Elapsed, Event, External, Failed, FailureKind,
-    Interrupted, Launched, Opened, Reconfigured, Refuse, Reopened, Replied, Returned, StopChecked, Submitted, Verdict,
+    Allow,
+    Answer,
+    Ask,
+    CompactAsked,
+    Compacted,
+    Continued,
+    Decided,
+    Elapsed,
+    Event,
+    External,
+    Failed,
+    FailureKind,
+    Interrupted,
+    Launched,
+    Opened,
+    Reconfigured,
+    Refuse,
+    Reopened,
+    Replied,
+    Returned,
+    StopChecked,
+    Submitted,
+    Verdict,
 )  # fmt: skip
 from noria.core.machine import step
-from noria.core.state import Idle, Limits, ModelSpec, Policy, State
-from noria.core.transcript import Note, Prompt, Step
+from noria.core.state import Executing, Idle, Limits, ModelSpec, Policy, State
+from noria.core.transcript import Entry, Prompt, Step
 
 from .reading import calls_of, flat
 from .rows import PHASES, event_row, outcome_row, phase_row
 
-MODELS = (ModelSpec("a", 1_000), ModelSpec("b", 600))
+WINDOW = 600
+MODELS = (ModelSpec("a", 1_000), ModelSpec("b", WINDOW))
+LIMIT = 4
 POLICY = Policy(max_retries=1, empties=2, cuts=2, hook_blocks=1, remind_at=2, halt_at=3)
-OPENED = Opened(1, MODELS, Limits(max_steps=4, max_time=60_000), POLICY, "system", "tools", 100)
+OPENED = Opened(1, MODELS, Limits(max_steps=LIMIT, max_time=60_000), POLICY, "system", "tools", 100)
 FAILURES: tuple[tuple[FailureKind, str], ...] = (
-    ("server", ""), ("auth", ""), ("empty", ""), ("context_overflow", ""), ("bad_request", "image"), ("bad_request", ""),
+    ("server", ""), ("auth", ""), ("empty", ""), ("context_overflow", ""), ("bad_request", "image"),
+    ("bad_request", ""),
 )  # fmt: skip
-BOUND = 40_000  # far more states than there are kinds of them
+BOUND = 20_000  # far more states than there are kinds of them
 
 Table = dict[tuple[str, str], set[str]]
 
@@ -55,31 +79,78 @@ def explore() -> Table:
             if came == "done" and (kind := _kind(after)) not in seen:
                 seen.add(kind)
                 queue.append(after)
+    assert not queue, "every kind of state is explored"
     return table
 
 
 def _kind(s: State) -> object:
-    """What makes two states of one kind."""
-    turn, entries = s.turn, flat(s)
+    """What makes two states of one kind: what the rules of its phase look at."""
+    turn, entries, phase = s.turn, flat(s), phase_row(s)
     last = entries[-1] if entries else None
-    said = (len(calls_of(last.reply)), last.reply.end) if isinstance(last, Step) else type(last).__name__
-    counters = None
+    said: object = (bool(last.results), last.reply.end) if isinstance(last, Step) else type(last).__name__
+    counters: tuple[object, ...] = ()
     if turn is not None:
-        counters = (turn.limit, turn.steps > 2, turn.place, turn.attempt, turn.empties, turn.cuts)
-        counters = (*counters, turn.overflowed, turn.told, turn.blocks, turn.repeats)
-    owed = tuple((type(e).__name__, getattr(e, "waits", getattr(e, "launched", getattr(e, "why", "")))) for e in s.owed)
-    queues = (bool(s.steering), bool(s.follow_ups), s.due and (s.due.cause, s.due.attempt))
-    noted = any(isinstance(e, Note) for e in entries)
-    over = s.context > s.floor and s.context > 500
-    return (phase_row(s), s.phase if isinstance(s.phase, Idle) else None, said, counters, owed, queues, noted, over)
+        near = turn.steps >= s.limits.max_steps - 1
+        tries = (turn.place, turn.attempt, turn.empties, turn.overflowed)
+        steps = (turn.cuts, turn.repeats, near)
+        match phase:
+            case "sampling" | "waiting":
+                counters = (*tries, *steps, turn.repeats > 1 and _ends(turn.seen))
+            case "executing":
+                counters, said = steps, _again(s, turn.seen)
+            case "stopping":
+                counters = (turn.blocks, near)
+            case _:
+                counters = (tries, near)
+    owed = {(type(e).__name__, getattr(e, "waits", getattr(e, "launched", getattr(e, "why", "")))) for e in s.owed}
+    due: object = (s.due.cause, s.due.attempt) if s.due else ()
+    idle = s.phase if isinstance(s.phase, Idle) else turn and turn.limit
+    heavy = any(len(q.prompt.content) > 1 for q in s.steering)
+    queues = (bool(s.steering), heavy, bool(s.follow_ups) and phase != "executing")
+    over = s.context > max(s.floor, WINDOW)
+    return (
+        phase,
+        idle,
+        said,
+        counters,
+        frozenset(owed),
+        queues,
+        due,
+        s.context > max(s.floor, WINDOW),
+        _images(entries),
+    )
+
+
+def _images(entries: list[Entry]) -> bool:
+    """Whether the last entry shows an image."""
+    match entries[-1:]:
+        case [Prompt(content=content)]:
+            return any(isinstance(p, Image) and not p.withheld for p in content)
+        case _:
+            return False
+
+
+def _again(s: State, seen: Step | None) -> object:
+    """How the last step ended that the open one repeats."""
+    if not isinstance(s.phase, Executing) or seen is None:
+        return ()
+    same = [c.raw for c in calls_of(seen.reply)] == [c.raw for c in calls_of(s.phase.reply)]
+    return _ends(seen) if same else ()
+
+
+def _ends(step: Step | None) -> object:
+    """How the calls of a step ended."""
+    return tuple((r.status, r.code) for r in step.results) if step is not None else ()
 
 
 def alphabet(s: State) -> Iterator[Event]:
     """Every event, in every form that the rules tell apart."""
     yield OPENED
     yield from (Reopened(1), Reopened(2), Reconfigured(OPENED.limits, MODELS), Reconfigured(OPENED.limits, ()))
-    prompt = Prompt((Text(f"prompt {s.count}"),))
-    yield from (Submitted(prompt), Submitted(prompt, "follow_up"))
+    yield Reconfigured(Limits(max_steps=1), MODELS)
+    prompt, more = Text(f"prompt {s.count}"), Text("long " * 400)
+    yield from (Submitted(Prompt((prompt,))), Submitted(Prompt((prompt, more))))
+    yield from (Submitted(Prompt((prompt, more)), "follow_up"), Submitted(Prompt((prompt, Image("d", "image/png")))))
     yield from (Interrupted(), Interrupted(Reply((Text("half"),), "cut")), Continued(), CompactAsked())
     for effect in s.owed:
         yield from _fitting(effect, s)
@@ -95,8 +166,8 @@ def _any(effect: int) -> list[Answer]:
     """One answer of each kind."""
     return [
         Replied(effect, _reply(Text("text"))), Elapsed(effect), Decided(effect, Refuse(Result("", "denied"))),
-        Launched(effect), Returned(effect, Result("", "ok")), Compacted(effect, "summary", 0, (), 1), StopChecked(effect),
-        Failed(effect, "internal"),
+        Launched(effect), Returned(effect, Result("", "ok")), Compacted(effect, "summary", 0, (), 1),
+        StopChecked(effect), Failed(effect, "internal"),
     ]  # fmt: skip
 
 
@@ -106,11 +177,12 @@ def _fitting(effect: Owed, s: State) -> Iterator[Event]:
         case CallModel():
             call, cut = Call("", "run"), make_call("run", '{"a', cut=True)
             paper = Text("long " * 600)
-            for blocks, end in (
+            replies: tuple[tuple[tuple[Block, ...], End], ...] = (
                 ((call, make_call("run", "[]")), "stop"), ((call,), "stop"), ((call, cut), "cut"), ((cut,), "cut"),
                 ((Text("text"),), "cut"), ((Text("text"),), "paused"), ((call,), "paused"), ((call,), "cut"),
                 ((Opaque("{}"),), "paused"), ((paper, call), "stop"),
-            ):  # fmt: skip
+            )  # fmt: skip
+            for blocks, end in replies:
                 yield Replied(id, Reply(blocks, end), Usage(1, 0, 1))
             for kind, culprit in FAILURES:
                 yield Failed(id, kind, culprit=culprit)

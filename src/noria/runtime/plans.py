@@ -92,7 +92,7 @@ PLANS: tuple[Plan, ...] = (
     replace(BASE, name="talkative", steer=150, follow=80, interrupt=20),
     replace(BASE, name="interrupts", interrupt=100, goes_on=300, steer=80, follow=60),
     replace(BASE, name="crashes", crash=100, hang=100),
-    replace(BASE, name="repeat", failing=600, kinds=REPEATED, wait_long=250, chain=3),
+    replace(BASE, name="repeat", failing=600, kinds=REPEATED, wait_long=250, chain=3, nonsense=150),
     replace(BASE, name="elsewhere", failing=500, kinds=ELSEWHERE, chain=3),
     replace(BASE, name="every failure", failing=500, interrupt=30, crash=30, late=80),
     replace(BASE, name="empty", failing=600, kinds=("empty",)),
@@ -118,6 +118,18 @@ PLANS: tuple[Plan, ...] = (
     replace(BASE, name="late", late=250, interrupt=40, failing=200),
     replace(BASE, name="reconfigured", reconfigure=80, failing=300, chain=3),
     replace(BASE, name="nonsense", nonsense=400, interrupt=40, reopen=150),
+    replace(BASE, name="at rest", asks=350, compact_fails=500, goes_on=50, interrupt=60, nonsense=500, calls=100),
+    replace(BASE, name="waiting", failing=700, kinds=REPEATED, nonsense=400, interrupt=60, gate_fails=50, asks=40),
+    replace(BASE, name="stopping", calls=100, block=700, nonsense=300, interrupt=60, gate_fails=100, max_time=20_000),
+    replace(
+        BASE, name="concluding", max_steps=1, max_time=20_000, clock=120, nonsense=400, interrupt=40, goes_on=200,
+        reconfigure=20, calls=500, width=1, paused=300, cut=350, opaque=700, images=500, failing=300, gate_fails=40,
+        kinds=("empty", "bad_request", "internal", "server", "context_overflow"),
+    ),
+    replace(
+        BASE, name="out of time", max_time=5_000, clock=250, failing=500, kinds=REPEATED, nonsense=300, gate_fails=50,
+        max_steps=2, asks=40,
+    ),
 )  # fmt: skip
 
 

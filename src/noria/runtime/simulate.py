@@ -23,6 +23,7 @@ from noria.core.events import (
     Allow,
     Answer,
     Ask,
+    CompactAsked,
     Compacted,
     Continued,
     Decided,
@@ -31,6 +32,7 @@ from noria.core.events import (
     External,
     Failed,
     Handle,
+    Interrupted,
     Launched,
     Reconfigured,
     Refuse,
@@ -38,9 +40,11 @@ from noria.core.events import (
     Replied,
     Returned,
     StopChecked,
+    Submitted,
 )  # fmt: skip
 from noria.core.ports import Row
 from noria.core.state import Idle, State
+from noria.core.transcript import Prompt
 from noria.core.wire import decode_event, effects_text, encode_event, encode_state
 from noria.runtime.plans import BASE, CLEAR, PLANS, Plan, plan_named
 from noria.runtime.recovery import Recovered, outcomes_unknown, recover
@@ -120,7 +124,8 @@ class Simulation:
 
     `world` answers the effects (default: a World of the plan); `checks` are called after every event with the
     simulation and the moment. The same seed, plan and world give the same run. `owed` is what the world has to answer,
-    by its own account; `recovered` how the session came back from its last crash; `journal` what would be on disk, with a snapshot at every rest and every `SNAPSHOT` rows.
+    by its own account; `given` the kind of every effect so far; `recovered` how the session came back from its last
+    crash; `journal` what would be on disk, with a snapshot at every rest and every `SNAPSHOT` rows.
     """
 
     def __init__(
@@ -136,9 +141,10 @@ class Simulation:
         self.owed: dict[int, Owed] = {}
         self.stale: list[Answer] = []
         self.recovered: Recovered | None = None
+        self.given: dict[int, str] = {}
         self.tally: Counter[Came] = Counter()
         self.outcomes: Counter[str] = Counter()
-        self.apply(self.world.open(), "done")
+        self._open()
 
     def run(self, events: int = 300) -> Report:
         """Let things happen until the journal has grown by that many events; then clear weather, to rest."""
@@ -227,6 +233,20 @@ class Simulation:
         if isinstance(self.state.phase, Idle) or row.seq % SNAPSHOT == 0:
             now(self.journal.snapshot(row.seq, encode_state(self.state)))
 
+    def _open(self) -> None:
+        """The first event; before it, and before there is anything to go on with, there may be nonsense."""
+        while self.world.chance(min(700, self.plan.nonsense * 10)):
+            unopened: tuple[Event, ...] = (
+                Submitted(Prompt((Text("too early"),)), self.random.choice(("steer", "follow_up"))), Continued(),
+                Interrupted(self.world.partial()), CompactAsked(), Reopened(self.random.choice((1, 2))),
+                Reconfigured(self.world.limits(), self.random.choice((self.world.models(), ()))),
+                *_answers(self.random.randint(1, 9))[:2],
+            )  # fmt: skip
+            self.apply(self.random.choice(unopened), "refused")
+        self.apply(self.world.open(), "done")
+        if self.world.chance(self.plan.nonsense * 4):
+            self.apply(Continued(), "refused")
+
     def _check(self, moment: Moment) -> None:
         self.tally[moment.came] += 1
         for check in self.checks:
@@ -259,6 +279,7 @@ class Simulation:
                         self._keep(late)
             else:
                 self.owed[effect.id] = effect
+                self.given[effect.id] = str(effect.__struct_config__.tag)
 
     def _keep(self, answer: Answer) -> None:
         self.stale.append(answer)
@@ -270,17 +291,13 @@ class Simulation:
     def nonsense(self) -> Event | None:
         """An event that does not fit, whatever the state: the machine must refuse it and stay as it was."""
         rest, beyond = isinstance(self.state.phase, Idle), self.state.serial + self.random.randint(1, 9)
-        rules = self.state.rules if not rest else self.state.rules + 1
-        events: list[Event] = [
-            self.world.open(),
-            Reopened(rules),
-            Reconfigured(self.state.limits, ()),
-            *_answers(beyond),
-        ]
+        rules = self.state.rules + (1 if rest else self.random.randrange(2))
+        beyond_serial = self.random.choice(_answers(beyond))
+        events: list[Event] = [self.world.open(), Reopened(rules), Reconfigured(self.state.limits, ()), beyond_serial]
         if not rest or not (len(self.state.transcript) or self.state.steering):
             events.append(Continued())
         fitting = [misfit for effect in self.owed.values() for misfit in misfits(effect, self.state)]
-        return self.random.choice(fitting if fitting and self.world.chance(600) else events)
+        return self.random.choice(fitting if fitting and self.world.chance(400) else events)
 
 
 Check: TypeAlias = Callable[[Simulation, Moment], None]

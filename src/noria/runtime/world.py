@@ -104,6 +104,8 @@ class World:
             case CallModel():
                 return self.model(effect, state)
             case Wait(why=why):
+                if self.chance(self.plan.gate_fails):
+                    return Failed(effect.id, "internal")
                 return Elapsed(effect.id) if why == "retry" or self.chance(self.plan.clock) else None
             case Decide(waits="person"):
                 return None if self.chance(self.plan.away) else self.said(effect)
@@ -181,6 +183,8 @@ class World:
 
     def said(self, effect: Decide) -> Decided:
         """What a person answers: yes, no, or something of their own as a result."""
+        if self.chance(self.plan.ask):
+            return Decided(effect.id, self.random.choice((Ask(), External())))
         if self.chance(self.plan.refuse * 3):
             return Decided(effect.id, Refuse(self.refused("denied")))
         if effect.call.name == "ask_user":
@@ -260,9 +264,10 @@ class World:
             return CompactAsked(self.random.choice(("", "keep the plan")))
         if self.chance(p.reconfigure):
             chain = self.models()[: self.random.randint(1, self.plan.chain)]
-            return Reconfigured(replace(self.limits(), max_steps=self.random.randint(2, 12)), chain)
+            steps = self.random.choice((p.max_steps, self.random.randint(2, 12)))
+            return Reconfigured(replace(self.limits(), max_steps=steps), chain)
         if self.chance(p.interrupt):
-            return Interrupted(self.partial() if isinstance(state.phase, Sampling) else None)
+            return Interrupted(self.partial() if isinstance(state.phase, Sampling) or self.chance(500) else None)
         if self.chance(p.follow):
             return Submitted(self.prompt(), "follow_up")
         if (rest and self.chance(400)) or self.chance(p.steer):
