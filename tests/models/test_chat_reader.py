@@ -238,7 +238,7 @@ def test_a_whole_answer() -> None:
         (b'{"candidates":[{"content":{}}],"usageMetadata":{}}', "bad_request", "candidates"),
         (b'{"model":"llama3","response":"hi","done":true}', "bad_request", "chat dialect"),
         (b'{"error":{"message":"no such model","code":"model_not_found"}}', "unknown_model", "no such model"),
-        (b'{"choices":[{"message":{"content":"half"', "bad_request", "no JSON object"),
+        (b'{"choices":[{"message":{"content":"half"', "truncated", "cut or damaged"),
         (b'{"choices":[{"message":{"content":null},"finish_reason":"stop"}]}', "empty", "neither"),
         (b'{"choices":[{"message":{"content":"x"},"finish_reason":"content_filter"}]}', "content_filtered", "filter"),
     ],

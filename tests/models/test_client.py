@@ -81,14 +81,16 @@ def test_a_whole_reply() -> None:
     assert server.asked[0].json["stream"] is False and "stream_options" not in server.asked[0].json
 
 
-@pytest.mark.parametrize("kind", ["application/json", "text/plain", ""])
+@pytest.mark.parametrize("kind", ["application/json", "text/plain", "", "text/event-stream"])
 def test_a_whole_reply_where_a_stream_was_asked_for(kind: str) -> None:
     body = {"choices": [{"message": {"content": "Hi"}, "finish_reason": "stop"}]}
     assert answered(one(http(body, kind=kind))).reply.text == "Hi"
 
 
-def test_a_stream_where_a_whole_reply_was_asked_for() -> None:
-    assert answered(one(stream(HELLO), stream=False)).reply.text == "Hello world"
+@pytest.mark.parametrize("streamed", [True, False])
+@pytest.mark.parametrize("kind", ["application/json", "text/plain", "", "text/event-stream"])
+def test_a_stream_whatever_was_asked_for_and_whatever_it_is_called(kind: str, streamed: bool) -> None:
+    assert answered(one(http(b"\n\n" + HELLO, kind=kind), stream=streamed)).reply.text == "Hello world"
 
 
 def test_steps_share_a_connection() -> None:

@@ -49,7 +49,7 @@ class ChatReader:
     @property
     def ended(self) -> bool:
         """Whether an end mark came: `[DONE]`, or a finish reason."""
-        return self.done or bool(self._finish) or self._failure is not None
+        return self.done or bool(self._finish)
 
     # -- what comes in -------------------------------------------------------------------------------------------
 
@@ -69,7 +69,10 @@ class ChatReader:
         """The body of an answer that is not streamed."""
         frame = _loads(body.decode("utf-8", "replace"))
         if not isinstance(frame, dict):
-            self._foreign = f"its answer is no JSON object: {body[:200].decode('utf-8', 'replace')!r}"
+            begun = body[:200].decode("utf-8", "replace").strip()
+            if begun.startswith("{"):
+                self._failure = Failure("truncated", detail="the answer's JSON is cut or damaged")
+            self._foreign = f"its answer is no JSON object: {begun!r}"
             return
         self._frame(frame, "")
         if self._spoke and self._failure is None and not frame.get("choices"):
@@ -137,6 +140,7 @@ class ChatReader:
     def _fail(self, error: object) -> None:
         if self._failure is None:
             self._failure = retry.from_body(error, self._url, self._secrets)
+        self.done = True
 
     # -- chunks --------------------------------------------------------------------------------------------------
 

@@ -27,6 +27,7 @@ from noria.models.transport import Response, Transport
 
 TAIL = 5.0  # seconds that a report of usage and the connection's end have after the reply itself has ended
 ERROR_BODY = 1 << 20  # bytes of an error's body that are read
+BOM = b"\xef\xbb\xbf"
 
 
 class HttpModel:
@@ -92,15 +93,15 @@ class HttpModel:
             return await self._refused(response, url)
         if kind in ("text/html", "application/xhtml+xml"):
             return retry.not_the_dialect(self.endpoint.dialect, url, "its answer is a web page", self._secrets)
-        whole = kind == "application/json" or (kind != "text/event-stream" and not self._dialect.streamed)
         try:
-            await (self._whole(response, decoder) if whole else self._stream(response, decoder))
+            nothing = await self._read(response, decoder)
         except TransportError:
-            if not decoder.ended:
-                answer = decoder.result()
-                if isinstance(answer, Failure) and answer.kind != "truncated":
-                    return answer  # what the provider said counts for more than how the connection ended
-                raise
+            answer = decoder.result()
+            if not decoder.ended and (isinstance(answer, Answered) or answer.kind == "truncated"):
+                raise  # else what the provider said counts for more than how the connection ended
+            return answer
+        if nothing and kind != "text/event-stream":
+            return retry.not_the_dialect(self.endpoint.dialect, url, f"its answer is {nothing!r}", self._secrets)
         return decoder.result()
 
     async def _refused(self, response: Response, url: str) -> Failure:
@@ -111,34 +112,35 @@ class HttpModel:
             body = b""
         return retry.from_status(response.status, response.headers, body, url, self._secrets)
 
-    async def _whole(self, response: Response, decoder: Decoder, begun: bytes = b"") -> None:
-        decoder.whole(begun + await response.read(self.endpoint.idle.between))
-
-    async def _stream(self, response: Response, decoder: Decoder) -> None:
-        """Feed the decoder until the reply is there. A stream that turns out to be one JSON body is read as such."""
+    async def _read(self, response: Response, decoder: Decoder) -> str:
+        """Feed the decoder until the reply is there. What begins like JSON or a web page is read whole, whatever it is
+        called and whatever was asked for. How the answer begins, where no event was in it."""
         idle, clock, parser = self.endpoint.idle, asyncio.get_running_loop().time, Parser()
         limit, alive, since = idle.first, 0, clock()
-        begun = False
+        begun = b""
         while not decoder.done:
             chunk = await response.chunk(TAIL if decoder.ended else limit)
             if not chunk:
                 for event in parser.close():
                     decoder.event(event)
-                return
-            if not begun and chunk.strip():
-                begun = True
-                if chunk.lstrip()[:1] in b"{[<":
-                    await self._whole(response, decoder, chunk)
-                    return
+                    begun = b""
+                return begun[:80].decode("utf-8", "replace").strip()
+            if not parser.alive and not begun.strip():
+                begun += chunk
+                if begun.removeprefix(BOM).lstrip()[:1] in (b"{", b"[", b"<"):
+                    decoder.whole(begun + await response.read(idle.between))
+                    return ""
             limit = idle.between
             for event in parser.feed(chunk):
                 decoder.event(event)
+                begun = b""
                 if decoder.done:
-                    return
+                    return ""
             if parser.alive != alive:
                 alive, since = parser.alive, clock()
             elif clock() - since > idle.comments:
                 raise TransportError("timeout", f"the server sent nothing but comments for {idle.comments:g} s")
+        return ""
 
 
 class ChatModel(HttpModel):
