@@ -56,13 +56,17 @@ class House:
 
     def plain(self, *argv: str, stdin: bytes | int | None = None, **env: str) -> Ran:
         """Run any command line in the workspace."""
-        given = (
-            {"input": stdin} if isinstance(stdin, bytes) else {"stdin": subprocess.DEVNULL if stdin is None else stdin}
-        )
-        done = subprocess.run(
-            argv, cwd=self.workspace, env=self.env | env, capture_output=True, timeout=60, check=False, **given
-        )  # type: ignore[call-overload]
-        return Ran(done.returncode, done.stdout, done.stderr)
+        pipe, closed = subprocess.PIPE, subprocess.DEVNULL
+        source = pipe if isinstance(stdin, bytes) else closed if stdin is None else stdin
+        with subprocess.Popen(
+            argv, cwd=self.workspace, env=self.env | env, stdin=source, stdout=pipe, stderr=pipe
+        ) as process:
+            try:
+                out, err = process.communicate(stdin if isinstance(stdin, bytes) else None, timeout=60)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                raise
+        return Ran(process.returncode, out, err)
 
     def start(self, *args: str, **env: str) -> subprocess.Popen[bytes]:
         """Start it and leave it running."""
