@@ -16,6 +16,7 @@ import pytest
 from noria.core.errors import JournalDamaged, JournalError, NoriaError, NoSuchSession
 from noria.core.ports import Row
 from noria.core.wire import encode_state
+from noria.sessions.lease import Lease
 from noria.sessions.store import Store
 from tests.sessions.journal_kit import INTERRUPTED, OPENED, child, replied, returned, rows, said, some
 from tests.sessions.test_journal import fold
@@ -154,6 +155,25 @@ def test_sessions_made_in_the_same_moment_never_overwrite_each_other(tmp_path: P
     asyncio.run(look())
 
 
+def test_an_id_that_is_taken_is_drawn_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By a session that is stored, by one that another process has just begun, and by one of this process."""
+    drawn = iter(["stored00", "stored00", "begun000", "stored00", "begun000", "fresh000"])
+    monkeypatch.setattr("noria.sessions.store._random_id", lambda: next(drawn))
+
+    async def body() -> None:
+        store, other = await Store.open(tmp_path / "journal.db"), await Store.open(tmp_path / "journal.db")
+        stored = await store.create(tmp_path)
+        await stored.append(some(1, 1))
+        await stored.close()
+        begun = await other.create(tmp_path)
+        fresh = await store.create(tmp_path)
+        assert [stored.id, begun.id, fresh.id] == ["stored00", "begun000", "fresh000"]
+        await store.close()
+        await other.close()
+
+    asyncio.run(body())
+
+
 @pytest.mark.case("G02")
 def test_of_two_processes_that_make_the_same_name_at_once_one_is_refused(tmp_path: Path) -> None:
     processes = [child("name_it", tmp_path / "journal.db", "work") for _ in range(3)]
@@ -219,6 +239,10 @@ def test_a_fork_has_the_rows_up_to_its_point_and_goes_its_own_way(tmp_path: Path
         await fork.append(rows(5, INTERRUPTED, said("elsewhere")))
         assert [row.event for row in fork.rows(4)] == [INTERRUPTED, said("elsewhere")]
         assert [row.event for row in old.rows(4)] == [said("on"), INTERRUPTED]
+        file = sqlite3.connect(tmp_path / "journal.db")
+        counts = file.execute("SELECT count(*) FROM snapshot GROUP BY session ORDER BY session").fetchall()
+        file.close()
+        assert counts == [(2,), (1,)]  # the newest two; of those the fork has what lies before its point
         latest = fork.latest_snapshot()
         assert latest and latest[0] == 4 and fork.get(picture) == b"png"
         infos = {info.id: info for info in await store.list()}
@@ -249,7 +273,10 @@ def test_deleting_removes_a_session_and_the_attachments_that_only_it_has(tmp_pat
         await gone.snapshot(3, encode_state(fold(await store.create(tmp_path))))
         with pytest.raises(NoriaError, match="open in this process"):
             await store.delete(gone.id)
-        await gone.close()
+        await store.close()
+        assert b"s3cret" in path.read_bytes()
+        store = await Store.open(path)
+        kept = await store.open_session(kept.id)
         await store.delete(gone.id)
         assert [info.id for info in await store.list()] == [kept.id]
         assert kept.get(shared[0]) == b"shared" and shared[0] == shared[1]
@@ -361,6 +388,28 @@ def test_of_several_processes_that_find_the_file_spoilt_one_sets_it_aside(tmp_pa
         await store.close()
 
     asyncio.run(look())
+
+
+@pytest.mark.seed("Z11")
+def test_whoever_waited_for_another_to_set_the_file_aside_looks_again(tmp_path: Path) -> None:
+    """Else the new file, with what is in it already, would be set aside in its turn."""
+    path, good = tmp_path / "journal.db", tmp_path / "good" / "journal.db"
+    session = asyncio.run(_session(good, 3))
+    path.write_bytes(b"spoilt" * 500)
+    another = Lease(path.with_name("repair.lock"), "repair")
+    another.take()
+
+    async def body() -> None:
+        store = Store(path)
+        await asyncio.sleep(0.3)
+        os.replace(good, path)
+        another.release()
+        assert await store.ready() == ""
+        assert [info.id for info in await store.list()] == [session]
+        await store.close()
+
+    asyncio.run(body())
+    assert list(tmp_path.glob("*damaged*")) == []
 
 
 def test_an_empty_file_is_a_new_database(tmp_path: Path) -> None:

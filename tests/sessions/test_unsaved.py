@@ -314,17 +314,26 @@ def test_the_fault_of_one_session_does_not_keep_another_from_being_saved(tmp_pat
 
     async def body() -> None:
         store = await Store.open(path)
-        bad, good = await store.create(tmp_path), await store.create(tmp_path)
-        await asyncio.gather(bad.append(some(1, 1)), good.append(some(1, 1)))
+        bad, good, third = [await store.create(tmp_path) for _ in range(3)]
+        await asyncio.gather(*(journal.append(some(1, 1)) for journal in (bad, good, third)))
         other = sqlite3.connect(path)  # a program that knows nothing of leases
         same = "SELECT session, 2, version, event, '', 0, '' FROM row JOIN session ON key = session WHERE id = ?"
         other.execute(f"INSERT INTO row {same}", (bad.id,))
         other.commit()
         other.close()
+        lock = sqlite3.connect(path, isolation_level=None)
+        lock.execute("BEGIN IMMEDIATE")
+        first = asyncio.create_task(
+            third.append(some(2, 1))
+        )  # keeps the thread waiting, so that the rest shares a commit
+        await asyncio.sleep(0.1)
         appends = bad.append(some(2, 1)), good.append(some(2, 1)), bad.append(some(3, 1))
-        outcomes = await asyncio.gather(*appends, return_exceptions=True)
-        assert [type(outcome) for outcome in outcomes] == [JournalError, type(None), JournalError]
+        asyncio.get_running_loop().call_later(0.1, lambda: lock.execute("ROLLBACK"))
+        outcomes = await asyncio.gather(*appends, first, return_exceptions=True)
+        assert [type(outcome) for outcome in outcomes] == [JournalError, type(None), JournalError, type(None)]
         assert "written by somebody else meanwhile" in str(outcomes[0])
+        lock.close()
+        assert (good.unsaved, bad.unsaved) == (0, 2)
         assert list(good.rows()) == some(1, 2)
         await store.close()
 

@@ -152,7 +152,6 @@ class Database:
                     connection.execute(f"DELETE FROM {table} WHERE session = ?", (key,))
                 connection.execute("DELETE FROM session WHERE key = ?", (key,))
                 connection.execute("DELETE FROM attachment WHERE digest NOT IN (SELECT digest FROM attached)")
-            connection.execute("PRAGMA secure_delete = OFF")
             connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
     # -- reading -------------------------------------------------------------------------------------------------

@@ -62,7 +62,7 @@ class Pending:
     """What of one session is not in the database yet. It belongs to the writer's thread; others read `unsaved`.
 
     `key`: the session's in the database, None until it is there. `seen`: the opening of the file at which it was
-    found unchanged (0: it was not looked at yet). What would be more than UNSAVED_BYTES is dropped,
+    found unchanged (0: nothing was written yet). What would be more than UNSAVED_BYTES is dropped,
     and everything after it, so that the session on disk is always a beginning of the true one, without a gap.
     """
 

@@ -212,7 +212,6 @@ def _hold(batch: Pending) -> None:
         from noria.sessions.file import cause
 
         raise NotSaved(cause(error, None)) from error
-    batch.seen = 0  # somebody may have written in between: look
 
 
 # -- handing over ------------------------------------------------------------------------------------------------
