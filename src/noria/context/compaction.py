@@ -151,9 +151,10 @@ def _elision(request: CompactRequest, scale: _Scale) -> Compaction | None:
 
 def _keep_from(request: CompactRequest, scale: _Scale) -> int:
     """The index from which on everything stays: whole recent steps within the budget, at least the last step and what
-    follows it. 0: nothing before it would go."""
+    follows it (the running turn, where there is no step yet). 0: nothing before it would go."""
     transcript = request.transcript
-    end = transcript.last_step()
+    last = transcript.last_step()
+    end = last if last >= 0 else request.first
     if end <= 0:
         return 0
     stays = sum(weight(e) for k, e in enumerate(transcript) if k >= request.first and isinstance(e, Prompt))
