@@ -88,6 +88,7 @@ def test_stream_json_is_not_built_yet() -> None:
         (["-p", "x", "--model"], "expected one argument"),
         (["-p", "x", "-c", "--session", "a"], "not allowed with"),
         (["-p", "x", "--output-format", "xml"], "invalid choice"),
+        (["-pfix it"], "-p/--print takes no value: write what follows it apart"),
     ],
 )
 def test_mistakes_are_one_line(argv: list[str], says: str) -> None:

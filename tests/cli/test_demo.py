@@ -103,7 +103,7 @@ def test_with_a_real_model(tmp_path: Path) -> None:
         assert server.requests[0]["model"] == "good"
         ran = house.plain(*PYTHON, "demo", "--model", "chat:good", "--base-url", "http://127.0.0.1:9/v1")
         assert ran.status == 1
-        assert "cannot reach" in ran.out
+        assert "cannot connect" in ran.out
 
 
 def test_unknown_flags_are_refused(tmp_path: Path) -> None:

@@ -38,6 +38,8 @@ class Parser(argparse.ArgumentParser):
         super().__init__("noria", add_help=False, allow_abbrev=False, usage=argparse.SUPPRESS)
 
     def error(self, message: str) -> NoReturn:
+        if "ignored explicit argument" in message:  # -p'fix it', --trust=yes
+            message = f"{message.split(':')[0].removeprefix('argument ')} takes no value: write what follows it apart"
         raise UsageError(f"{message}; noria --help lists the flags")
 
 

@@ -37,7 +37,8 @@ def tell(report: Report, settings: Settings, progress: Progress, *, kept: bool) 
         case "completed":
             return
         case "failed":
-            progress.notice(report.error.message if report.error else "the turn failed", "error")
+            on = f"; the session is kept: noria -p --resume {report.session} goes on" if kept else ""
+            progress.notice(f"{report.error.message if report.error else 'the turn failed'}{on}", "error")
         case "interrupted":
             again = f"go on with noria -p --resume {report.session}, or take the turn back with /undo"
             progress.notice(f"interrupted; the conversation was kept: {again}" if kept else "interrupted")
