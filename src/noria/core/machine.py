@@ -373,7 +373,7 @@ def _decided(s: State, event: ev.Decided) -> State:
             if effect.call.broken or not effect.call.whole:
                 raise IllegalEvent("a broken call cannot be allowed")
             run = fx.RunTool(s.serial + 1, replace(effect.call, args=args))
-            return st.put(st.owe(s, run), effect.id, run.id)
+            return _settle(st.put(st.owe(s, run), effect.id, run.id))
         case ev.Refuse(result=result):
             return _settle(st.put(s, effect.id, 0, result, s.count))
         case ev.Ask():
