@@ -207,6 +207,7 @@ def test_a_lone_surrogate_is_replaced_at_the_border_and_never_breaks_the_encodin
 
 
 @given(st.text(alphabet=st.characters(), min_size=1).filter(lambda text: bool(text.strip())))
+@settings(deadline=None)
 def test_text_of_any_code_points_can_be_written(text: str) -> None:
     event = Replied(1, Reply((Text(text),)))
     assert decode_event(encode_event(event)) == clean(event)

@@ -59,6 +59,8 @@ async def take_turns(path: Path, session: str, times: int) -> None:
         try:
             journal = await store.open_session(session)
         except SessionBusy:
+            if not refused:
+                say("refused")
             refused += 1
             await asyncio.sleep(0.002)
             continue
@@ -66,7 +68,6 @@ async def take_turns(path: Path, session: str, times: int) -> None:
         await journal.close()
         times -= 1
     await store.close()
-    say("refused", refused)
 
 
 async def begin(path: Path, count: int) -> None:

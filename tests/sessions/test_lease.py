@@ -99,20 +99,24 @@ def test_a_lock_file_that_names_a_living_process_means_nothing_without_its_lock(
 
 @pytest.mark.case("G02")
 def test_four_processes_take_turns_and_never_mix_their_rows(tmp_path: Path) -> None:
+    """All four are refused while this process has the session; then they fight for it, twelve times each."""
     path = tmp_path / "journal.db"
-    session = asyncio.run(_session(path))
-    processes = [child("take_turns", path, session, 12) for _ in range(4)]
-    outs = [process.communicate(timeout=60) for process in processes]
-    assert all(process.returncode == 0 for process in processes), outs
 
-    async def look() -> None:
+    async def body() -> None:
         store = await Store.open(path)
-        found = list((await store.open_session(session)).rows())
-        assert [row.seq for row in found] == list(range(1, 52))
+        journal = await store.create(tmp_path)
+        await journal.append(some(1, 3))
+        processes = [child("take_turns", path, journal.id, 12) for _ in range(4)]
+        assert [await asyncio.to_thread(_first_line, process) for process in processes] == ["refused"] * 4
+        await journal.append(some(4, 1))
+        await journal.close()
+        outs = [await asyncio.to_thread(process.communicate, timeout=60) for process in processes]
+        assert [process.returncode for process in processes] == [0] * 4, outs
+        found = list((await store.open_session(journal.id)).rows())
+        assert [row.seq for row in found] == list(range(1, 53))
         await store.close()
 
-    asyncio.run(look())
-    assert sum(int(out.split()[1]) for out, _ in outs) > 0  # they did meet
+    asyncio.run(body())
 
 
 def test_a_session_is_open_once_in_a_process_too(tmp_path: Path) -> None:
