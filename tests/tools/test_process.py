@@ -94,6 +94,9 @@ TREES = {
     "one without its environment": "setsid env -i sleep NN >/dev/null 2>&1 & sleep NN",
     "an orphan without its environment": "setsid -f env -i sleep NN; sleep NN",
     "one that forks all the time": "while :; do (setsid sleep NN &) ; sleep .005; done",
+    "one that is lost when its parent ends": (
+        "setsid env -i bash -c 'trap \"\" TERM; while :; do sleep NN; done' >/dev/null 2>&1 & sleep NN"
+    ),
     "groups of their own": "set -m; sleep NN & sleep NN & wait",
     "one that is stopped": "sleep NN & kill -STOP $!; kill -STOP $$",
 }
@@ -238,7 +241,7 @@ def test_a_session_that_ends_leaves_nothing(tmp_path: Path, nap: str) -> None:
             ["sleep", nap], env={"NORIA_TASK": f"outer,{mark}", "PATH": os.environ["PATH"]}, start_new_session=True
         )
         await processes.close()
-        assert strayed.wait(5) == -signal.SIGTERM
+        assert strayed.wait(5) in (-signal.SIGTERM, -signal.SIGKILL)
         assert living(nap) != []
         await other.close()
         await running
@@ -271,6 +274,20 @@ def test_a_loop_that_ends_while_something_is_being_stopped_kills_it(tmp_path: Pa
 
     asyncio.run(work())
     assert soon(lambda: living(nap) == [], 1.0)
+
+
+def test_a_process_that_is_just_being_loaded_is_waited_for(tmp_path: Path) -> None:
+    """For a moment it shows no environment; whoever looks just then must not take it for a stranger."""
+
+    async def work() -> None:
+        processes = Processes()
+        env = {b"NORIA_TASK": f"{processes._token}x1".encode(), b"PATH": os.environb[b"PATH"]}
+        for _ in range(30):
+            strayed = subprocess.Popen(["sleep", "60"], env=env, start_new_session=True)  # noqa: ASYNC220
+            await processes.close()
+            assert strayed.poll() is not None
+
+    asyncio.run(work())
 
 
 def test_a_noria_within_a_noria_keeps_the_outer_mark(tmp_path: Path) -> None:
@@ -352,7 +369,7 @@ def test_where_there_is_no_proc_ps_is_asked(tmp_path: Path, monkeypatch: pytest.
         while not held.output.total:
             await asyncio.sleep(0.01)
         await asyncio.sleep(0.1)
-        names = [p.name for p in proctree.members(held.tree)]
+        names = [p.name for p in proctree.survey(held.tree).living]
         assert sorted(names) == ["bash", "sleep", "sleep"]
         assert proctree.mark_of(held.handle.group).endswith(held.tree.mark)
         await held.stop()

@@ -214,16 +214,17 @@ class Held:
     async def _gather(self) -> None:
         """The shell has ended: take what is in the pipe, and end what it left running."""
         self._drain()
-        left = proctree.members(self.tree)
-        if not left:
+        left, unsure = proctree.survey(self.tree)
+        if not left and not unsure:
             return
-        until = asyncio.get_running_loop().time() + LINGER
-        while left and asyncio.get_running_loop().time() < until:
+        clock = asyncio.get_running_loop().time
+        begun = clock()
+        while (left and clock() < begun + LINGER) or (unsure and clock() < begun + proctree.SETTLE):
             await asyncio.sleep(0.005)
-            left = proctree.members(self.tree)
+            left, unsure = proctree.survey(self.tree, left)
         if left:
             self.ended = tuple(sorted({p.name for p in left}))
-            await proctree.end(self.tree, self._reaped)
+            await proctree.end(self.tree, self._reaped, left)
         self._drain()
 
     def _let_go(self) -> None:
@@ -315,10 +316,10 @@ async def end_group(handle: Handle) -> bool:
     if not mark:
         return False
     tree = proctree.Tree(leader.pid if leader else -1, mark)
-    left = proctree.members(tree, everywhere=True)
-    if left:
+    left, unsure = proctree.survey(tree, everywhere=True)
+    if left or unsure:
         ours = any(p.group == handle.group for p in left)
-        await proctree.end(proctree.Tree(handle.group, mark) if ours else tree, lambda: True, everywhere=True)
+        await proctree.end(proctree.Tree(handle.group, mark) if ours else tree, lambda: True, left, everywhere=True)
     return bool(left)
 
 

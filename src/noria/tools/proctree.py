@@ -17,10 +17,12 @@ from typing import NamedTuple
 
 MARK = "NORIA_TASK"
 GRACE = 0.05  # seconds between TERM and KILL
+SETTLE = 0.02  # seconds for which a process without an environment is taken for one that is just being loaded
 GIVE_UP = 5.0  # seconds after which a process that not even KILL ends (it hangs in the kernel) is left
 
 _LINUX = sys.platform == "linux"
 _ENTRY = f"\0{MARK}=".encode()
+_KERNEL = 2  # the parent of the kernel's own threads
 _FEW = 256  # so many process numbers are looked at one by one; for more, /proc is listed
 
 
@@ -33,6 +35,14 @@ class Process(NamedTuple):
     session: int
     start: int
     name: str
+
+
+class Survey(NamedTuple):
+    """Who belongs to a command. `unsure`: somebody may, since it is just being loaded and shows no environment yet;
+    look again in a moment (SETTLE)."""
+
+    living: list[Process]
+    unsure: bool
 
 
 class Tree(NamedTuple):
@@ -67,16 +77,24 @@ def look(pid: int) -> Process | None:
 
 
 def mark_of(pid: int) -> str:
-    """The marker in a process's environment (see `marked`); empty where there is none or it cannot be read."""
+    """The marks in a process's environment (see `marked`); empty where there are none or they cannot be read."""
     if not _LINUX:
         return next((marks for process, marks in _ps() if process.pid == pid), "")
+    return _marks(_environment(pid) or b"")
+
+
+def _environment(pid: int) -> bytes | None:
+    """A process's environment: empty also while it is just being loaded; None where it cannot be read."""
     try:
         with open(f"/proc/{pid}/environ", "rb", buffering=0) as file:
-            environment = b"\0" + file.read(1 << 20)
+            return file.read(1 << 20)
     except OSError:
-        return ""
-    at = environment.find(_ENTRY)
-    return environment[at + len(_ENTRY) :].partition(b"\0")[0].decode("utf-8", "replace") if at >= 0 else ""
+        return None
+
+
+def _marks(environment: bytes) -> str:
+    at = (b"\0" + environment).find(_ENTRY)
+    return environment[at + len(_ENTRY) - 1 :].partition(b"\0")[0].decode("utf-8", "replace") if at >= 0 else ""
 
 
 def marked(marks: str, mark: str) -> bool:
@@ -85,29 +103,38 @@ def marked(marks: str, mark: str) -> bool:
     return bool(mark) and any(m == mark or m.startswith(f"{mark}x") for m in marks.split(","))
 
 
-def members(tree: Tree, *, everywhere: bool = False) -> list[Process]:
+def survey(tree: Tree, known: Iterable[Process] = (), *, everywhere: bool = False) -> Survey:
     """The living processes of a command. Only numbers given out since its leader's are looked at, unless
-    `everywhere`: that is what makes it cheap to ask after every command."""
+    `everywhere`: that is what makes it cheap to ask after every command.
+
+    `known`: those that were found before. One that was found as somebody's child belongs also once that one is gone.
+    """
+    before = {p.pid: p.start for p in known}
     mine = os.getpid()
     found: dict[int, Process] = {}
-    others: list[Process] = []
+    others: dict[int, Process] = {}
+    unsure: set[int] = set()
     for process, belongs in _living(tree, everywhere):
         if process.pid == mine:
             continue
-        if tree.leader in (process.group, process.session) or belongs():
+        seen = before.get(process.pid) == process.start
+        sure = seen or tree.leader in (process.group, process.session) or belongs()
+        if sure:
             found[process.pid] = process
         else:
-            others.append(process)
+            others[process.pid] = process
+            if sure is None and process.parent != _KERNEL:
+                unsure.add(process.pid)
     grown = bool(found)
     while grown:
-        children = [p for p in others if p.parent in found]
-        others = [p for p in others if p.parent not in found]
-        found.update((p.pid, p) for p in children)
+        children = {p.pid: p for p in others.values() if p.parent in found}
+        others = {pid: p for pid, p in others.items() if pid not in children}
+        found |= children
         grown = bool(children)
-    return list(found.values())
+    return Survey(list(found.values()), not unsure.isdisjoint(others))
 
 
-def _living(tree: Tree, everywhere: bool) -> Iterator[tuple[Process, Callable[[], bool]]]:
+def _living(tree: Tree, everywhere: bool) -> Iterator[tuple[Process, Callable[[], bool | None]]]:
     if not _LINUX:
         for process, marks in _ps():
             yield process, partial(marked, marks, tree.mark)
@@ -118,18 +145,25 @@ def _living(tree: Tree, everywhere: bool) -> Iterator[tuple[Process, Callable[[]
             yield process, partial(_belongs, pid, tree)
 
 
-def _belongs(pid: int, tree: Tree) -> bool:
-    if marked(mark_of(pid), tree.mark):
+def _belongs(pid: int, tree: Tree) -> bool | None:
+    environment = _environment(pid)
+    if environment and marked(_marks(environment), tree.mark):
         return True
-    return bool(tree.pipe) and tree.pipe in (_link(f"/proc/{pid}/fd/1"), _link(f"/proc/{pid}/fd/2"))
+    if tree.pipe and tree.pipe in (_link(f"/proc/{pid}/fd/1"), _link(f"/proc/{pid}/fd/2")):
+        return True
+    return None if environment == b"" else False
 
 
-def _candidates(leader: int, everywhere: bool) -> Iterable[int]:
+def _candidates(leader: int, everywhere: bool) -> Iterator[int]:
     last = _last_pid()
-    if not everywhere and 0 <= last - leader <= _FEW:
-        return range(leader, last + 1)
-    listed = [int(name) for name in os.listdir("/proc") if name.isdigit()]
-    return listed if everywhere or last < leader else [pid for pid in listed if pid >= leader]
+    if everywhere or not 0 <= last - leader <= _FEW:
+        listed = (int(name) for name in os.listdir("/proc") if name.isdigit())
+        yield from listed if everywhere or last < leader else (pid for pid in listed if pid >= leader)
+        return
+    first = leader
+    while first <= last <= leader + _FEW:  # what was forked meanwhile is looked at too
+        yield from range(first, last + 1)
+        first, last = last + 1, _last_pid()
 
 
 def _last_pid() -> int:
@@ -183,7 +217,14 @@ def kill_group(group: int, number: int) -> bool:
     return True
 
 
-async def end(tree: Tree, reap: Callable[[], bool], *, grace: float = GRACE, everywhere: bool = False) -> None:
+async def end(
+    tree: Tree,
+    reap: Callable[[], bool],
+    known: Iterable[Process] = (),
+    *,
+    grace: float = GRACE,
+    everywhere: bool = False,
+) -> None:
     """End every process of the tree: TERM once, KILL from `grace` seconds on; returns when none is left.
 
     `reap` collects the leader, if it is this process's child, and says whether that is done: until then, and while
@@ -191,31 +232,35 @@ async def end(tree: Tree, reap: Callable[[], bool], *, grace: float = GRACE, eve
     """
     clock = asyncio.get_running_loop().time
     begun = clock()
-    pause, asked = 0.001, False
+    left = list(known)
+    pause, asked, settled = 0.001, False, begun + SETTLE
     while True:
         gone = reap()
-        left = members(tree, everywhere=everywhere)
+        left, unsure = survey(tree, left, everywhere=everywhere)
         age = clock() - begun
-        if (gone and not left) or age > GIVE_UP:
+        if left:
+            settled = clock() + SETTLE
+        if (gone and not left and not (unsure and clock() < settled)) or age > GIVE_UP:
             return
         if age >= grace:
             _signal_all(tree, left, gone, signal.SIGKILL)
             pause = min(pause, 0.004)
-        elif not asked:  # only once: what is started in order to end well is not disturbed in it
+        elif left and not asked:  # only once: what is started in order to end well is not disturbed in it
             _signal_all(tree, left, gone, signal.SIGTERM)
             asked = True
         try:
             await asyncio.sleep(pause if age >= grace else min(pause, grace - age))
         except asyncio.CancelledError:  # the program ends: there is no time left to end well
-            kill_all(tree, everywhere=everywhere)
+            kill_all(tree, left, everywhere=everywhere)
             raise
         pause = min(pause * 2, 0.01)
 
 
-def kill_all(tree: Tree, *, everywhere: bool = False) -> None:
+def kill_all(tree: Tree, known: Iterable[Process] = (), *, everywhere: bool = False) -> None:
     """KILL every process of the tree now, without waiting for it to be gone."""
+    left = list(known)
     for _ in range(3):  # what forked meanwhile is met the next time
-        left = members(tree, everywhere=everywhere)
+        left = survey(tree, left, everywhere=everywhere).living
         if not left:
             return
         _signal_all(tree, left, True, signal.SIGKILL)

@@ -60,7 +60,7 @@ class Tool:
     ) -> None:
         """With `schema` (of an object) the function takes one mapping of arguments, and `description` is demanded.
         Raises TypeError for what is no function, or has parameters that a model cannot fill."""
-        described = function
+        described: Any = function
         while hasattr(described, "__wrapped__"):  # a decorated function is described by what it decorates
             described = described.__wrapped__
         code = getattr(described, "__code__", None)
