@@ -273,3 +273,24 @@ def test_the_interactive_mode_is_not_built(house: House, argv: list[str]) -> Non
     ran = house.run(*argv)
     assert ran.status == 2
     assert "interactive mode is not built yet: use noria -p" in ran.expect_one_line()
+
+
+def test_arguments_that_are_not_utf8(house: House, server: ModelServer) -> None:
+    argv = [*house.argv("-p", "--permission-mode", "goal", "--session", "n\udce9"), "caf\udce9"]
+    ran = house.plain(*argv)
+    assert ran.status == 0
+    assert server.requests[0]["messages"][1]["content"] == "caf\ufffd"
+
+
+def test_a_folder_that_is_gone(house: House) -> None:
+    command = " ".join(f"'{a}'" for a in house.argv("-p", "x"))
+    ran = house.plain("bash", "-c", f"mkdir gone; cd gone; rmdir ../gone; {command}")
+    assert (ran.status, "the current folder does not exist any more" in ran.expect_one_line()) == (2, True)
+
+
+def test_a_folder_whose_name_cannot_be_shown(house: House) -> None:
+    folder = os.fsencode(house.workspace) + b"/caf\xe9"
+    os.mkdir(folder)
+    command = " ".join(f"'{a}'" for a in house.argv("-p", "x"))
+    ran = house.plain("bash", "-c", f"cd caf*; {command}")
+    assert (ran.status, "cannot be shown" in ran.expect_one_line()) == (2, True)

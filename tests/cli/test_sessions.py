@@ -179,3 +179,12 @@ def test_a_data_folder_that_cannot_be_written(house: House) -> None:
     ran = house.run("-p", "x")
     assert (ran.status, ran.out) == (0, "answer 1\n")
     assert "not being saved" in ran.expect_one_line()
+
+
+def test_a_database_that_cannot_be_read_is_set_aside(house: House) -> None:
+    (house.home / ".noria").mkdir()
+    (house.home / ".noria" / "journal.db").write_bytes(b"this is no database" * 999)
+    ran = house.run("-p", "x")
+    assert (ran.status, ran.out) == (0, "answer 1\n")
+    assert "set aside" in ran.expect_one_line()
+    assert house.run("-p", "-c", "y").out == "answer 2\n"

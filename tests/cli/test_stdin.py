@@ -150,8 +150,3 @@ def test_a_few_bad_bytes_are_replaced_with_a_notice() -> None:
 
 def test_crlf_and_a_byte_order_mark() -> None:
     assert piped(b"\xef\xbb\xbfone\r\ntwo\r\n").prompt(None) == "one\r\ntwo"
-
-
-def test_an_argument_that_is_not_utf8() -> None:
-    with open(os.devnull, "rb") as null:
-        assert Fd(null.fileno()).prompt("caf\udce9") == "caf�"

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import time
 import zlib
-from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
@@ -82,8 +82,8 @@ class House:
         self.settings, self.id, self.driver, self.record, self.notices = settings, session, driver, record, notices
         self.opening: ev.Opened | None = None
         self.toolbox: Toolbox | None = None
-        self.closers: list[Callable[[], Awaitable[object]]] = []
-        self._started = self._closed = False
+        self.closing = AsyncExitStack()
+        self._started = False
 
     async def start(self) -> None:
         """Once: the first event of a new session, or what an older one owes. The opening is not waited for, so that
@@ -108,11 +108,8 @@ class House:
         return Files(**{str(word): paths for word, paths in done.items()})
 
     async def close(self) -> None:
-        """End everything, the journal last."""
-        if not self._closed:
-            self._closed = True
-            for close in (self.driver.close, *self.closers):
-                await close()
+        """End everything, the journal last. Twice does nothing."""
+        await self.closing.aclose()
 
 
 async def build(settings: Settings, which: Which, *, can_ask: bool = False, model: Completing | None = None) -> House:
@@ -125,7 +122,8 @@ async def build(settings: Settings, which: Which, *, can_ask: bool = False, mode
     try:
         tools = _tools(settings)
         journal = await _journal(store, which, settings.workspace)
-        return await _furnish(settings, which, store, journal, tools, can_ask, model)
+        notice = await store.ready() if store else ""
+        return await _furnish(settings, which, store, journal, tools, can_ask, model, (notice,) if notice else ())
     except BaseException:
         if store is not None:
             await store.close()
@@ -180,13 +178,15 @@ async def _furnish(
     tools: ToolSet,
     can_ask: bool,
     model: Completing | None,
+    notices: tuple[str, ...],
 ) -> House:
     """Everything around the journal."""
     from noria.guard.gates import Gates, advertised
     from noria.models.client import Chain, http_model
 
     clock, record = SystemClock(), Record()
-    session, root, notices = _place(settings, journal)
+    session, root, moved = _place(settings, journal)
+    notices = (*settings.notices, *notices, *moved)
     outputs = SpillFolder(_outputs(settings, session))
     workspace = Workspace(root)
     toolbox = Toolbox(tools, workspace, Processes(environment(hide=settings.secrets)), outputs)
@@ -204,12 +204,16 @@ async def _furnish(
         found = await resume(journal, Today(opened, which.kind == "fork"), clock.now(), toolbox.repeatable, end_group)
         record.text = last_text(found.state)
         driver = Driver(found.state, parts, bus, since=found.since)
-        house = House(settings, session, driver, record, (*settings.notices, *notices, *found.notices))
+        house = House(settings, session, driver, record, (*notices, *found.notices))
     else:
-        house = House(settings, session, Driver(State(), parts, bus), record, (*settings.notices, *notices))
+        house = House(settings, session, Driver(State(), parts, bus), record, notices)
         house.opening = opened
     house.toolbox = toolbox
-    house.closers = [toolbox.close, journal.close, *((store.close,) if store else ())]
+    if store is None:
+        house.closing.callback(outputs.clear)
+    for close in (store.close if store else None, journal.close, toolbox.close, house.driver.close):
+        if close:
+            house.closing.push_async_callback(close)
     return house
 
 
@@ -250,5 +254,5 @@ def _opened(settings: Settings, root: str, specs: tuple[ToolSpec, ...], day: str
     )
     return ev.Opened(
         RULES, tuple(e.spec for e in settings.models), limits, Policy(max_retries=settings.max_retries),
-        system, f"crc32:{zlib.crc32(listed):08x}", (len(system.encode()) + len(listed)) // 4,
+        system, f"crc32:{zlib.crc32(listed):08x}", (len(system) + len(listed)) // 4,
     )  # fmt: skip

@@ -88,10 +88,15 @@ def places(env: Mapping[str, str]) -> tuple[str, str]:
 
 
 def folder(path: str) -> str:
-    """The workspace's real path. Raises UsageError where there is no such folder."""
-    real = os.path.realpath(os.path.expanduser(path))
-    if not os.path.isdir(real):
-        what = "is not a folder" if os.path.exists(real) else "does not exist"
+    """The workspace's real path. Raises UsageError where there is no such folder, or its name could not be shown."""
+    try:
+        real = os.path.realpath(os.path.expanduser(path))
+    except OSError:
+        raise UsageError("the current folder does not exist any more: go to another, or pass --workspace DIR") from None
+    if not real.isprintable() or not os.path.isdir(real):
+        what = "does not exist" if not os.path.exists(real) else "is not a folder"
+        if os.path.isdir(real):
+            path, what = ascii(real), "has characters in its name that cannot be shown"
         raise UsageError(f"the workspace {path} {what}; pass a folder with --workspace DIR")
     return real
 
@@ -159,6 +164,8 @@ def _environment(raw: dict[str, object], env: Mapping[str, str]) -> Iterable[str
     """Puts the NORIA_<KEY> variables into `raw`; notices about those that are no keys."""
     for variable in sorted(v for v in env if v.startswith("NORIA_") and v != "NORIA_HOME"):
         key, text = variable[6:].lower(), env[variable]
+        if not text.strip():
+            continue
         if key.startswith("models_"):
             done = _model_variable(raw, key[7:], text)
         else:

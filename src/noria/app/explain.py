@@ -24,6 +24,7 @@ TEXTS: dict[str, tuple[str, str]] = {
     "refused": ("{model} refused to answer", "word the request differently, or choose another --model"),
     "unknown_model": ("{url} has no model {model}", "check --model and --base-url"),
     "internal": ("noria itself failed", "please report it"),
+    "stopped": ("the run was given up before the turn's end", "see the notice about its journal"),
     "repeated": ("the same calls had the same results five times in a row", "say what {model} should try instead"),
     "cut": ("the answer was cut at the output limit, three times", "raise max_output_tokens, or ask for less at once"),
 }
@@ -33,7 +34,7 @@ def explain(reason: str, detail: str, endpoint: Endpoint) -> str:
     """The line for a turn that failed for `reason`; `detail` are the provider's or the transport's words, if any."""
     what, advice = TEXTS.get(reason, (reason.replace("_", " ") or "the turn failed", "try again"))
     names = {"model": endpoint.model, "url": endpoint.base_url}
-    said = " ".join(detail.split())[:500] if reason not in ("repeated", "cut") else ""
+    said = " ".join(detail.split())[:500] if reason not in ("repeated", "cut", "stopped") else ""
     if said and endpoint.base_url.split("/")[2] not in said:
         said = f"{endpoint.base_url}: {said}"
     return f"{said or what.format(**names)}: {advice.format(**names)}"

@@ -13,7 +13,7 @@ import msgspec
 from noria.core import effects as fx
 from noria.core import events as ev
 from noria.core.content import Call, Reply, Usage
-from noria.core.state import Executing, State
+from noria.core.state import Executing, State, waits_for_person
 from noria.core.transcript import Step
 
 Reported: TypeAlias = Literal[
@@ -130,7 +130,7 @@ def report(state: State, session: str, record: Record, files: Files, message: st
     turn, ended = state.turn, state.ended
     usage = turn.usage if turn else ended.usage if ended else Usage()
     outcome = outcome_of(state)
-    reason = ended.reason if ended else ""
+    reason = failure_reason(state)
     return Report(
         outcome=outcome,
         text=record.text,
@@ -155,14 +155,20 @@ def refused(message: str) -> Report:
 
 
 def outcome_of(state: State) -> Reported:
-    """How the last turn ended; `requires_action` while it waits for a person or a client."""
+    """How the last turn ended; `requires_action` while it waits for a person or a client. A turn that is open and
+    waits for nobody was given up, because its journal could not go on."""
     if state.turn is not None:
-        return "requires_action"
+        return "requires_action" if waits_for_person(state) else "failed"
     match state.ended.outcome if state.ended else "":
         case "" | "upgraded":
             return "failed"
         case outcome:
             return outcome
+
+
+def failure_reason(state: State) -> str:
+    """Why the turn failed: a failure kind, or `stopped` where it never came to rest."""
+    return "stopped" if state.turn else state.ended.reason if state.ended else ""
 
 
 def last_text(state: State) -> str:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from noria.app.build import House, Which, build
 from noria.app.config import load
 from noria.app.explain import explain
-from noria.app.report import Report, report
+from noria.app.report import Report, failure_reason, report
 from noria.app.settings import Options, Settings
 from noria.core import events as ev
 from noria.core.content import Text
@@ -143,9 +143,8 @@ class Session:
     def report(self) -> Report:
         """The result of the turn that runs or ran last."""
         state, record, house = self.state, self._house.record, self._house
-        ended = state.ended
         endpoint = house.settings.models[min(record.place, len(house.settings.models) - 1)]
-        message = explain(ended.reason if ended else "", record.detail, endpoint)
+        message = explain(failure_reason(state), record.detail, endpoint)
         return report(state, house.id, record, house.files(), message)
 
     async def close(self) -> None:

@@ -43,6 +43,11 @@ class Parser(argparse.ArgumentParser):
         raise UsageError(f"{message}; noria --help lists the flags")
 
 
+def clean(text: str) -> str:
+    """An argument as text: bytes that are not UTF-8 are replaced."""
+    return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+
+
 def parse(argv: Sequence[str]) -> argparse.Namespace:
     """The flags of a run. Raises UsageError: unknown or badly used flags, and those that are not built yet."""
     parser = Parser()

@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from noria.cli.args import COMMANDS, parse
+from noria.cli.args import COMMANDS, clean, parse
 from noria.core.errors import JournalError, NoriaError, UsageError
 
 FAILED, USAGE_ERROR = 1, 2
@@ -17,7 +17,7 @@ FAILED, USAGE_ERROR = 1, 2
 def run(argv: Sequence[str]) -> int:
     """Runs the command; the exit status. Errors that are not the program's own are one line on stderr."""
     try:
-        return _dispatch(argv)
+        return _dispatch([clean(word) for word in argv])
     except UsageError as error:
         return complain(str(error), USAGE_ERROR)
     except JournalError as error:

@@ -32,13 +32,14 @@ def colourful(stream: TextIO | None, env: dict[str, str]) -> bool:
 
 
 class Progress:
-    """Writes what is observed, a line at a time. `steps`: replies, calls and results too, not only notices.
+    """Writes what is observed, a line at a time. `steps`: replies, calls and results too, not only notices; without
+    `answer` replies that call no tool are left out, for they are printed elsewhere.
 
     A stream that is closed is no error: nothing more is written then.
     """
 
-    def __init__(self, stream: TextIO | None, *, steps: bool, colour: bool) -> None:
-        self._stream, self._steps, self._colour = stream, steps, colour
+    def __init__(self, stream: TextIO | None, *, steps: bool, colour: bool, answer: bool = True) -> None:
+        self._stream, self._steps, self._colour, self._answer = stream, steps, colour, answer
         self._calls: dict[int, Call] = {}
         self._several = False
         self.step = 0
@@ -100,7 +101,7 @@ class Progress:
         self.notice(f"retrying in {ms / 1_000:g} s ({attempt} of {state.policy.max_retries}): {why}")
 
     def _reply(self, reply: Reply) -> None:
-        if not self._steps:
+        if not self._steps or not (reply.calls or self._answer):
             return
         self.step += 1
         self._several = len(reply.calls) > 1

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from noria.cli.output import must_be_writable, print_result, tell, write_last
 from noria.cli.progress import Progress, colourful
-from noria.cli.stdin import clean, read_prompt
+from noria.cli.stdin import read_prompt
 from noria.core.errors import IllegalEvent, JournalError, UsageError
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def headless(args: Namespace) -> int:
     """Does the job of `noria -p`; the exit status. Raises UsageError and JournalError before anything has run; with
     json output a result that says so is printed all the same."""
     watched = bool(sys.stderr and sys.stderr.isatty())
-    progress = Progress(sys.stderr, steps=watched, colour=colourful(sys.stderr, dict(os.environ)))
+    progress = Progress(sys.stderr, steps=watched, answer=False, colour=colourful(sys.stderr, dict(os.environ)))
     try:
         prompt = read_prompt(args.prompt, progress.notice)
         if not prompt and not (args.latest or args.resume or args.session or args.fork):
@@ -63,7 +63,7 @@ def options(args: Namespace) -> Options:
         on_ask=args.on_ask, sandbox=args.sandbox,
         tools=tuple(t.strip() for t in args.tools.split(",") if t.strip()) if args.tools is not None else None,
         max_steps=args.max_steps, max_tokens=args.max_tokens, max_cost=args.max_cost, max_time=args.max_time,
-        system_file=args.system_prompt, persona=clean(args.append_system_prompt),
+        system_file=args.system_prompt, persona=args.append_system_prompt,
     )  # fmt: skip
 
 
@@ -129,7 +129,7 @@ class Run:
         elif not await session.go_on():
             self._progress.notice("nothing is owed in this session: this is how its last turn ended")
         if self._signal:  # it came before there was a turn to interrupt
-            await session.interrupt()
+            await self._interrupt(session)
         while True:
             report = await session.rest()
             asks = session.asks()
@@ -206,10 +206,17 @@ class Run:
         self._signal = number
         self._stopped.set()
         if self._session is not None:
-            self._progress.notice("stopping; once more (Ctrl-C) kills at once")
-            self._task = asyncio.ensure_future(self._session.interrupt())
+            self._task = asyncio.ensure_future(self._interrupt(self._session))
         elif work is not None:
             work.cancel()
+
+    async def _interrupt(self, session: Session) -> None:
+        if self._signal == signal.SIGINT and sys.stderr and sys.stderr.isatty():
+            self._progress.notice("stopping; once more (Ctrl-C) kills at once")
+        try:
+            await session.interrupt()
+        except (IllegalEvent, JournalError):
+            pass  # it is at its end already
 
     def _kill(self) -> None:
         """At once: the process groups of the tools, then this process. The journal has all that is needed to resume."""

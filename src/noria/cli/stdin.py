@@ -23,18 +23,13 @@ def read_prompt(argument: str | None, notice: Callable[[str], None], fd: int = 0
     With an argument, stdin that gives no byte within a second is left alone, and `notice` is told. Once a byte came
     it is read to its end. A terminal is never read.
     """
-    words = clean(argument or "").strip()
+    words = (argument or "").strip()
     piped = _text(_read(fd, notice, bool(words)), notice)
     if not piped.strip():
         return words
     if not words:
         return piped.strip()
     return f"{words}\n\n<stdin>\n{piped.rstrip()}\n</stdin>"
-
-
-def clean(text: str) -> str:
-    """An argument as text: bytes that are not UTF-8 are replaced."""
-    return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
 def _read(fd: int, notice: Callable[[str], None], argument: bool) -> bytes:
