@@ -482,3 +482,15 @@ def test_steering_closes_a_step_whose_calls_all_wait_behind_a_question(tmp_path:
         assert rig.state.phase == Idle("completed")
 
     go(main)
+
+
+def test_a_repeated_request_of_a_client_is_harmless(tmp_path: pathlib.Path) -> None:
+    async def main() -> None:
+        rig = await Rig(tmp_path, ["one", "two"]).open()
+        for _ in range(3):
+            await rig.driver.send(ev.Submitted(Prompt((Text("go"),))), sender="request-1")
+            await rig.driver.wait()
+        await rig.close()
+        assert len(rig.model.requests) == 1 and rig.state.turns == 1
+
+    go(main)

@@ -6,6 +6,8 @@ import asyncio
 import os
 import signal
 import subprocess
+import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -181,3 +183,18 @@ def test_whoever_waits_at_a_removed_file_locks_the_new_one(tmp_path: Path) -> No
     with pytest.raises(SessionBusy):
         third.take()
     second.release()
+
+
+def test_a_lock_that_a_dead_holders_child_still_has_is_waited_for(tmp_path: Path) -> None:
+    """A process that dies between fork and exec of a child leaves the lock with that child for a moment."""
+    path = tmp_path / "a.lock"
+    held = Lease(path, "a")
+    held.take()
+    dead = subprocess.Popen([sys.executable, "-c", ""])
+    dead.wait()
+    path.write_text(str(dead.pid))
+    threading.Timer(0.3, held.release).start()
+    other = Lease(path, "a")
+    other.take()
+    assert other.held
+    other.release()

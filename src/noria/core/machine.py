@@ -111,8 +111,7 @@ def _at_rest(s: State) -> State:
         return _compact(s, s.due)
     s = replace(s, phase=st.idle_again(s))
     if s.follow_ups and s.ended and s.ended.outcome == "completed":
-        first, *rest = s.follow_ups
-        return _advance(_open_turn(replace(s, follow_ups=tuple(rest)), first))
+        return _advance(_open_turn(replace(s, follow_ups=s.follow_ups[1:]), s.follow_ups[0]))
     return s
 
 
@@ -248,6 +247,8 @@ def _continued(s: State) -> State:
 
 def _compact_asked(s: State, event: ev.CompactAsked) -> State:
     """In a turn it is due at the next way back; at rest it is made at once and comes back to rest [7]."""
+    if not len(s.transcript):
+        raise IllegalEvent("there is nothing to compact")
     if isinstance(s.phase, Compacting) or s.due:
         return s
     s = replace(s, due=Due("asked", steer=event.steer))
@@ -308,9 +309,8 @@ def _model_failed(s: State, event: ev.Failed) -> State:
         return _advance(replace(st.turned(s, overflowed=True), due=Due("overflow")))
     if kind == "empty" and not turn.limit and turn.empties + 1 < s.policy.empties:
         return _advance(st.turned(s, empties=turn.empties + 1))
-    if kind == "bad_request" and event.culprit == "image":
-        fewer = tr.withheld(s.transcript)
-        return _advance(replace(s, transcript=fewer)) if fewer else _halt(s, kind)
+    if kind == "bad_request" and event.culprit == "image" and (fewer := tr.withheld(s.transcript)):
+        return _advance(replace(s, transcript=fewer))
     return _halt(s, kind)
 
 

@@ -211,11 +211,17 @@ class Journal(Protocol):
     """The rows of one session, in order. Appending is atomic: all rows of a call or none."""
 
     async def append(self, rows: Sequence[Row], *, sync: bool = False) -> None:
-        """On disk when it returns; with `sync`, through a loss of power. Raises NotSaved; nothing was written then."""
+        """On disk when it returns; with `sync`, through a loss of power. Raises NotSaved where the disk does not take
+        them: they wait, in order, and are written before the next ones. Raises JournalError where this writer must
+        not go on (another one writes, or the rows are not the next)."""
+        ...
+
+    def knows(self, sender: str) -> bool:
+        """Whether an event with this client's id is in the journal."""
         ...
 
     async def snapshot(self, seq: int, body: bytes) -> None:
-        """Keep the state after row `seq`. Raises NotSaved."""
+        """Keep the state after row `seq`. Raises NotSaved, JournalError."""
         ...
 
     def latest_snapshot(self) -> tuple[int, bytes] | None:

@@ -116,7 +116,7 @@ class HttpModel:
         """Feed the decoder until the reply is there. What begins like JSON or a web page is read whole, whatever it is
         called and whatever was asked for. How the answer begins, where no event was in it."""
         idle, clock, parser = self.endpoint.idle, asyncio.get_running_loop().time, Parser()
-        limit, alive, since = idle.first, 0, clock()
+        limit, alive, since = idle.first if self._dialect.streamed else idle.comments, 0, clock()
         begun = b""
         while not decoder.done:
             chunk = await response.chunk(TAIL if decoder.ended else limit)

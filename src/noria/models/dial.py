@@ -42,7 +42,8 @@ async def dial(host: str, port: int) -> socket.socket:
         for task in running:
             task.cancel()
             task.add_done_callback(_close)
-    raise TransportError("network", f"cannot connect to {host} port {port}: {errors[0] if errors else 'no address'}")
+    why = errors[0] if errors else "it has no address"
+    raise TransportError("network", f"cannot connect to {host} port {port}: {why} (is a server running there?)")
 
 
 async def _connect(family: int, address: Address) -> socket.socket:
@@ -79,7 +80,8 @@ async def _resolve(host: str, port: int) -> list[tuple[int, Address]]:
         if answer.done():
             return
         if error:
-            answer.set_exception(TransportError("network", f"cannot find the host {host!r}: {error}"))
+            words = f"cannot find the host {host!r}: {error} (check base_url and the network)"
+            answer.set_exception(TransportError("network", words))
         else:
             answer.set_result(found)
 
@@ -88,8 +90,10 @@ async def _resolve(host: str, port: int) -> list[tuple[int, Address]]:
         error = ""
         try:
             found = _lookup(host, port)
-        except (OSError, UnicodeError) as why:
+        except OSError as why:
             error = system_words(why)
+        except UnicodeError:
+            error = "that is no name of a host"
         try:
             loop.call_soon_threadsafe(settle, found, error)
         except RuntimeError:

@@ -111,11 +111,13 @@ class Driver:
                 self._perform(effect)
 
     async def send(self, event: ev.Event, sender: str = "") -> None:
-        """Take up a client's event; returns when it is in the journal. `sender` is the client's own id for it.
+        """Take up a client's event; returns when it is in the journal. `sender` is the client's own id for it: one
+        that is in the journal already changes nothing, so that a repeated request is harmless [28].
 
         Raises IllegalEvent where it does not fit; nothing changed then.
         """
-        await self._post(event, sender)
+        if not sender or not self.parts.journal.knows(sender):
+            await self._post(event, sender)
 
     async def interrupt(self) -> None:
         """Stop now. Returns at rest; what was started is being ended (`reaped` waits for the last of it)."""
@@ -275,6 +277,8 @@ class Driver:
             await self.parts.journal.snapshot(self.state.count, encode_state(self.state))
         except NotSaved:
             return  # said by the append that met it; a snapshot only shortens the next start
+        except JournalError as error:
+            self._stop_short(error)
 
     def _quiet(self) -> bool:
         if self._closed:

@@ -118,13 +118,13 @@ PLANS: tuple[Plan, ...] = (
     replace(BASE, name="late", late=250, interrupt=40, failing=200),
     replace(BASE, name="reconfigured", reconfigure=80, failing=300, chain=3),
     replace(BASE, name="nonsense", nonsense=400, interrupt=40, reopen=150),
-    replace(BASE, name="at rest", asks=350, compact_fails=500, goes_on=50, interrupt=60, nonsense=500, calls=100),
+    replace(BASE, name="at rest", asks=350, compact_fails=500, goes_on=50, interrupt=80, nonsense=500, calls=100),
     replace(BASE, name="waiting", failing=700, kinds=REPEATED, nonsense=400, interrupt=60, gate_fails=50, asks=40),
     replace(BASE, name="stopping", calls=100, block=700, nonsense=300, interrupt=60, gate_fails=100, max_time=20_000),
     replace(
-        BASE, name="concluding", max_steps=1, max_time=20_000, clock=120, nonsense=400, interrupt=40, goes_on=200,
-        reconfigure=20, calls=500, width=1, paused=300, cut=350, opaque=700, images=500, failing=300, gate_fails=40,
-        kinds=("empty", "bad_request", "internal", "server", "context_overflow"),
+        BASE, name="concluding", max_steps=1, max_time=20_000, clock=150, nonsense=250, interrupt=40, goes_on=200,
+        reconfigure=20, calls=500, width=1, paused=400, cut=350, opaque=700, images=500, failing=350, gate_fails=30,
+        kinds=("empty", "empty", "bad_request", "bad_request", "internal", "server", "context_overflow"),
     ),
     replace(
         BASE, name="out of time", max_time=5_000, clock=250, failing=500, kinds=REPEATED, nonsense=300, gate_fails=50,

@@ -7,9 +7,12 @@ from __future__ import annotations
 
 import fcntl
 import os
+import time
 from pathlib import Path
 
 from noria.core.errors import SessionBusy
+
+PATIENCE = 2.0  # seconds: a child that a dead holder had just forked keeps the lock until it has become another program
 
 
 class Lease:
@@ -27,8 +30,10 @@ class Lease:
 
     def take(self) -> None:
         """Take the lock, if it is not held yet. Raises SessionBusy where a living process has it (be it this one, by
-        another Lease), OSError where the folder cannot hold a lock file.
+        another Lease), OSError where the folder cannot hold a lock file. A holder that is dead is waited for: what it
+        forked in its last moment lets go by itself.
         """
+        until = time.monotonic() + PATIENCE
         while not self.held:
             fd = _open(self._path)
             try:
@@ -36,7 +41,9 @@ class Lease:
                 if _has_name(self._path, fd):  # else its holder has just removed it: lock the file that is there now
                     self._fd, fd = fd, -1
             except BlockingIOError:
-                raise SessionBusy(_busy(self._name, fd)) from None
+                if not _holder_is_dead(fd) or time.monotonic() > until:
+                    raise SessionBusy(_busy(self._name, fd)) from None
+                time.sleep(0.005)
             finally:
                 if fd >= 0:
                     os.close(fd)
@@ -77,6 +84,18 @@ def _sign(fd: int) -> None:
         os.pwrite(fd, str(os.getpid()).encode(), 0)
     except OSError:
         pass  # a full disk: the lock holds without a name on it
+
+
+def _holder_is_dead(fd: int) -> bool:
+    """Whether the file names a process, and it is gone."""
+    holder = os.pread(fd, 20, 0).decode("ascii", "replace").strip()
+    try:
+        os.kill(int(holder), 0)
+    except ProcessLookupError:
+        return True
+    except (ValueError, OverflowError, PermissionError):
+        pass
+    return False
 
 
 def _busy(name: str, fd: int) -> str:
