@@ -154,14 +154,14 @@ async def read_request(reader: asyncio.StreamReader, connection: int = 0) -> Ask
 class Proxy(Server):
     """An HTTP proxy: CONNECT opens a tunnel, an absolute address is fetched; `login` is demanded where given."""
 
-    def __init__(self, login: str = "") -> None:
-        super().__init__(b"")
+    def __init__(self, login: str = "", tls: ssl.SSLContext | None = None) -> None:
+        super().__init__(b"", tls=tls)
         self._login = login
 
     @property
     def url(self) -> str:
         """Its address, for HTTPS_PROXY."""
-        return f"http://127.0.0.1:{self.port}"
+        return f"{'https' if self._tls else 'http'}://127.0.0.1:{self.port}"
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.connections += 1

@@ -164,7 +164,8 @@ class TestArguments:
     @pytest.mark.seed("B05")
     @pytest.mark.parametrize("written", ["", "  ", "\n", None, "null"])
     def test_none_are_an_empty_object(self, written: str | None) -> None:
-        assert chunks(fn(written, "ls", id="c", index=0)) == [("c", "ls", "{}")]
+        reply = answered(read([sse(delta(tool_calls=[fn(written, "ls", id="c", index=0)]), delta("tool_calls"))])).reply
+        assert [(c.args, c.broken, c.whole) for c in reply.calls] == [("{}", False, True)]
 
     def test_an_object_instead_of_its_text(self) -> None:
         item = {"id": "c", "function": {"name": "f", "arguments": {"path": "ü"}}}

@@ -301,6 +301,32 @@ def test_a_slow_model_is_not_cut() -> None:
     assert answered(one(slow, idle=QUICK)).reply.text == "done"
 
 
+@pytest.mark.case("I04")
+def test_comments_between_data_do_no_harm() -> None:
+    """Comments and data in turn, for longer than comments alone may come."""
+
+    async def slow(peer: Peer, got: Asked) -> None:
+        await peer.send(HEAD)
+        for _ in range(6):
+            for line in (b": ping\n\n", b": ping\n\n", sse(delta(content="x"), done=False)):
+                await asyncio.sleep(0.1)
+                await peer.send(chunk(line))
+        await peer.send(chunk(sse(delta("stop"))) + END)
+
+    assert answered(one(slow, idle=Idle(5.0, 5.0, 5.0, comments=0.8))).reply.text == "x" * 6
+
+
+@pytest.mark.case("I04")
+def test_each_limit_is_its_own() -> None:
+    """A long wait for the first byte does not lengthen the waits between bytes, nor the other way round."""
+    failure = failed(one(silent(HEAD, THREE), idle=Idle(5.0, first=30.0, between=0.3, comments=30.0)))
+    assert failure.kind == "timeout" and "0.3 s" in failure.detail
+    failure = failed(one(silent(HEAD), idle=Idle(5.0, first=0.3, between=30.0, comments=30.0)))
+    assert failure.kind == "timeout" and "0.3 s" in failure.detail
+    failure = failed(one(silent(), stream=False, idle=Idle(5.0, first=0.1, between=0.1, comments=0.4)))
+    assert failure.kind == "timeout" and "0.4 s" in failure.detail
+
+
 def test_a_server_that_keeps_the_connection_after_the_finish_reason(monkeypatch: pytest.MonkeyPatch) -> None:
     """No [DONE], no end: the reply is there, and is not waited for any longer than a report of usage may take."""
     monkeypatch.setattr("noria.models.client.TAIL", 0.2)

@@ -32,6 +32,13 @@ def test_any_border_gives_the_same_events(end: str) -> None:
         assert events(pieces(body, size)) == right
 
 
+@pytest.mark.case("B01")
+def test_a_border_inside_crlf_parts_no_event() -> None:
+    body = b"data: a\r\ndata: b\r\n\r\n"
+    for border in range(len(body) + 1):
+        assert events([body[:border], body[border:]]) == [Event("a\nb")]
+
+
 @given(
     st.lists(st.text(st.characters(exclude_characters="\r\n", exclude_categories=["Cs"]), max_size=12), max_size=6),
     st.sampled_from(["\n", "\r\n", "\r"]),

@@ -175,9 +175,13 @@ def test_an_answer_left_in_the_middle_takes_its_connection_with_it() -> None:
     asyncio.run(run())
 
 
-def test_connection_close_is_obeyed() -> None:
+@pytest.mark.parametrize("chunked", [True, False])
+def test_connection_close_is_obeyed(chunked: bool) -> None:
+    """Even where the server then leaves it open."""
+    closing = stream(b"a").replace(b"\r\n\r\n", b"\r\nconnection: Close\r\n\r\n", 1)
+
     async def run() -> None:
-        async with Server(http(b"a", connection="close")) as server:
+        async with Server(closing if chunked else http(b"a", connection="close")) as server:
             transport = Transport({})
             await post(transport, server.url)
             await post(transport, server.url)
@@ -533,6 +537,19 @@ def test_https_through_a_proxy(tls: tuple[ssl.SSLContext, str], login: str) -> N
             assert await post(transport, server.url) == (200, b"x")
             assert [(a.method, a.target) for a in proxy.asked] == [("CONNECT", f"127.0.0.1:{server.port}")]
             assert "proxy-authorization" not in server.asked[0].headers
+
+    asyncio.run(run())
+
+
+@openssl
+def test_https_through_a_proxy_that_is_spoken_to_by_tls(tls: tuple[ssl.SSLContext, str]) -> None:
+    async def run() -> None:
+        async with Server(http(b"x"), tls=tls[0]) as server, Proxy(tls=tls[0]) as proxy:
+            transport = Transport({"SSL_CERT_FILE": tls[1], "HTTPS_PROXY": proxy.url})
+            for _ in range(2):
+                assert await post(transport, server.url, b"y" * 300_000) == (200, b"x")
+            assert proxy.connections == 1 and len(server.asked[0].body) == 300_000
+            await transport.aclose()
 
     asyncio.run(run())
 

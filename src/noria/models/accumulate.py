@@ -107,7 +107,7 @@ class Accumulator:
         if wire_id:
             slot.wire_id = wire_id
             self._by_id[wire_id] = slot
-        if name and name != slot.name:
+        if name:
             slot.name = _named(slot, name)
         if arguments:
             slot.pieces.append(arguments)
