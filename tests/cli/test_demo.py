@@ -20,15 +20,17 @@ from tests.cli.kit import PYTHON, House
 from tests.e2e.model_server import ModelServer
 
 
-@pytest.mark.seed("X22")
+@pytest.mark.seed("A05", "X22")
 def test_it_mends_the_project(tmp_path: Path) -> None:
-    """X22: "fix the failing tests in this repository", from end to end, with real tools and no key."""
+    """X22: "fix the failing tests in this repository", from end to end, with real tools and no key. A05: a clear
+    bug takes 4 to 8 steps, far from the limit of 40."""
     house = House(tmp_path)
     del house.env["OPENAI_API_KEY"]
     ran = house.plain(*PYTHON, "demo")
     assert (ran.status, ran.err) == (0, "")
     assert "Before: 4 of 8 tests fail" in ran.out
     assert "After:  all 8 tests pass" in ran.out
+    assert "\n8 steps, 8 requests, " in ran.out
     assert "-    return int(amount * 100)" in ran.out
     assert "+        if count >= BULK:" in ran.out
     assert "\x1b" not in ran.out

@@ -57,13 +57,35 @@ def test_json_prints_one_object_with_the_interfaces_keys(house: House, server: M
     assert server.requests[2]["messages"] == first["messages"]
 
 
+@pytest.mark.seed("A12", "W10")
 def test_the_first_request_is_small(house: House, server: ModelServer) -> None:
-    """System prompt and four tools stay well below 4 kB; nothing is asked for beside the script."""
+    """System prompt and four tools stay below 4 kB. A12, W10: no planning or reflection is built into the loop; nothing
+    is asked for beside the script."""
     house.run("-p", "hi", "--permission-mode", "goal")
     first = {k: v for k, v in server.requests[0].items() if not k.startswith("_")}
     assert len(json.dumps(first, separators=(",", ":"))) < 4_000
     assert [t["function"]["name"] for t in first["tools"]] == ["read_file", "write_file", "edit_file", "run_command"]
     assert len(server.requests) == 2
+
+
+@pytest.mark.seed("A28", "C27", "Z41")
+def test_the_tool_list_is_decided_once_and_always_in_the_same_order(house: House, server: ModelServer) -> None:
+    """A28, C27, noria's form: decided at a session's start, equal bytes in every request of it; Z41: and in every
+    process, whatever its hashes are. Another mode is another list, from the next session or step's border on."""
+    for seed in ("1", "2", "3"):
+        house.run("-p", "x", "--permission-mode", "goal", PYTHONHASHSEED=seed)
+    assert len({json.dumps(r["tools"]) for r in server.requests}) == 1
+    house.run("-p", "x", "--permission-mode", "plan")
+    assert [t["function"]["name"] for t in server.requests[-1]["tools"]] == ["read_file"]
+
+
+@pytest.mark.seed("A32")
+def test_a_single_round(house: House, server: ModelServer) -> None:
+    """A32, noria's form: `--max-steps 1` is one round of tools and exactly one more request, whose text is printed."""
+    ran = house.run("-p", "x", "--permission-mode", "goal", "--max-steps", "1")
+    assert (ran.status, ran.out, len(server.requests)) == (3, "All done.\n", 2)
+    assert server.requests[1]["tool_choice"] == "none"
+    assert server.requests[1]["messages"][3]["role"] == "tool"
 
 
 def test_files_costs_and_denials_are_reported(house: House, server: ModelServer) -> None:
@@ -112,11 +134,11 @@ def test_the_system_prompt_and_its_appendix(house: House, server: ModelServer) -
 # -- limits ------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.seed("A06", "A07", "A09", "A31")
+@pytest.mark.seed("A06", "A07", "A09", "A23", "A31")
 @pytest.mark.case("K01")
 def test_the_step_limit_is_a_warning_with_a_concluding_reply(house: House, server: ModelServer) -> None:
     """A06: worded as not finished. A07, noria's form: the limit is one of the exits, the history stays legal. A09: the
-    last text is returned. A31: there is a limit, and reaching it keeps the partial answer."""
+    last text is returned. A23, A31: there is a limit, and reaching it keeps the partial answer."""
     server.script = lambda request: (
         {"text": "So far: nothing."}
         if request.get("tool_choice") == "none"

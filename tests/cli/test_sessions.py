@@ -41,6 +41,14 @@ def test_a_new_run_is_a_new_session_with_the_same_system_prompt(house: House, se
     assert [m["content"] for m in b[1:]] == ["two"]
 
 
+@pytest.mark.seed("X02")
+def test_a_session_is_restored_before_its_prompt_is_added(house: House, server: ModelServer) -> None:
+    """X02, noria's form: found and folded first, what a crash left is settled, then the prompt is appended last."""
+    session(house, "one")
+    session(house, "-c", "two")
+    assert [m["content"] for m in server.requests[-1]["messages"][1:]] == ["one", "answer 1", "two"]
+
+
 def test_the_latest_of_this_workspace(house: House, tmp_path: Path) -> None:
     first = session(house, "one")
     (tmp_path / "other").mkdir()

@@ -323,11 +323,27 @@ def test_an_unreadable_or_pictured_history_can_be_cut_too() -> None:
 # -- the border --------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.seed("Z01", "Z02")
+def test_a_reply_with_many_calls_leaves_the_request_and_more_than_enough() -> None:
+    """Z01, Z02: one reply with twelve calls as the last step does not push the request out, and whole steps are kept:
+    the cut goes backward from the last step, never forward over it."""
+    asked_for = prompt("do all twelve")
+    history = transcript(*talk(6), asked_for, step(90, said="t" * 3_000), step(91, *["r" * 400] * 12))
+    request_ = request(history, first=12)
+    done = expect_success(compact(request_))
+    after = shrunk(request_, done)
+    assert asked_for in after
+    assert after[-2:] == [history[len(history) - 2], history[len(history) - 1]]
+    assert isinstance(history[done.keep_from], Prompt | Step)
+
+
+@pytest.mark.seed("B10", "W08")
 @pytest.mark.case("A05")
 @pytest.mark.parametrize("budget", [400, 900, 1_500, 2_500, 4_000, 6_000, 9_000, 14_000])
 @pytest.mark.parametrize("calls", [1, 3])
 def test_no_call_is_parted_from_its_result(budget: int, calls: int) -> None:
-    """A05: at every size of the kept tail the new history and the summary request pair calls and results."""
+    """A05, B10, W08: at every size of the kept tail the new history and the summary request hold whole steps, with
+    each call and its result."""
     steps = [step(k, *["r" * 1_500] * calls, said="t" * 2_500) for k in range(1, 4)]
     history = transcript(prompt(), *steps, step(4, said="done"))
     model = Summariser()

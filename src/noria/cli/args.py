@@ -35,7 +35,10 @@ class Parser(argparse.ArgumentParser):
     """An argument parser whose mistakes are one line."""
 
     def __init__(self) -> None:
-        super().__init__("noria", add_help=False, allow_abbrev=False, usage=argparse.SUPPRESS)
+        super().__init__(
+            "noria", add_help=False, allow_abbrev=False, usage=argparse.SUPPRESS,
+            formatter_class=lambda prog: argparse.HelpFormatter(prog, width=100),  # else shutil is loaded for a width
+        )  # fmt: skip
 
     def error(self, message: str) -> NoReturn:
         if "ignored explicit argument" in message:  # -p'fix it', --trust=yes

@@ -90,8 +90,9 @@ class Progress:
                 self._result(self._calls.pop(effect, None), result)
             case ev.Decided(effect=effect, verdict=ev.Refuse(result=result)):
                 self._result(self._calls.pop(effect, None), result)
-            case ev.Compacted(size=size):
-                self.notice(f"the history was compacted to about {size:,} tokens")
+            case ev.Compacted(summary=summary, size=size):
+                what = "old tool results were left out of" if summary is None else "a summary took the place of most of"
+                self.notice(f"{what} the history: it has about {size:,} tokens now")
             case _:
                 pass
 
