@@ -84,12 +84,15 @@ def event_row(state: State, event: Event) -> str:
         case Interrupted(partial=partial):
             return "Interrupted, with text" if partial is not None and half(partial) else "Interrupted"
         case Continued():
-            nothing = isinstance(state.phase, Idle) and not state.transcript.length and not state.steering
-            return "Continued, nothing there" if nothing and state.rules else "Continued"
+            return "Continued" + _nothing(bool(state.transcript.length or state.steering), state)
         case CompactAsked():
-            return "CompactAsked"
+            return "CompactAsked" + _nothing(bool(state.transcript.length), state)
         case _:
             raise AssertionError(event)
+
+
+def _nothing(there: bool, state: State) -> str:
+    return "" if there or not isinstance(state.phase, Idle) or not state.rules else ", nothing there"
 
 
 def _answer_row(state: State, effect: Owed, event: Event) -> str:

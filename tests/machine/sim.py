@@ -14,7 +14,7 @@ from time import perf_counter
 from typing import get_args
 
 from noria.core.content import Call, Reply, Result, Text, Usage
-from noria.core.effects import CallModel, Decide, RunTool
+from noria.core.effects import CallModel, Decide, Effect, RunTool
 from noria.core.events import Allow, Decided, FailureKind, Launched, Opened, Replied, Returned, Submitted
 from noria.core.machine import step
 from noria.core.state import Limits, ModelSpec, State
@@ -81,26 +81,32 @@ def show(total: Tally, table: Table) -> None:
             print(f"{kind:18} " + " ".join(f"{counts[kind, c]:14,}" for c in columns))
 
 
-def speed(at: int, steps: int = 300) -> float:
-    """Microseconds of the machine for an event, at that step of a session."""
+def speed(at: int, steps: int = 60, times: int = 5) -> float:
+    """Microseconds of the machine for an event at that step of a session: the best of some measurements."""
     state, _ = step(State(), Opened(1, (ModelSpec("m", 10**9),), Limits(max_steps=0)))
     state, effects = step(state, Submitted(Prompt((Text("go"),))))
-    events, began = 0, 0.0
-    for n in range(at + steps):
-        if n == at:
-            events, began = 0, perf_counter()
-        call = effects[-1]
-        assert isinstance(call, CallModel)
-        state, effects = step(state, Replied(call.id, Reply((Call("", "read", f'{{"n":{n}}}'),)), Usage(1, 100, 10)))
-        decide = effects[0]
-        assert isinstance(decide, Decide)
-        state, effects = step(state, Decided(decide.id, Allow(decide.call.args)))
-        tool = effects[0]
-        assert isinstance(tool, RunTool)
-        state, _ = step(state, Launched(tool.id))
-        state, effects = step(state, Returned(tool.id, Result("", "ok", (Text(f"result {n}"),))))
-        events += 4
-    return (perf_counter() - began) * 1e6 / events
+    best, began = float("inf"), perf_counter()
+    for n in range(at + steps * times):
+        if n >= at and (n - at) % steps == 0:
+            began = perf_counter()
+        state, effects = whole_step(state, effects, n)
+        if n >= at and (n - at) % steps == steps - 1:
+            best = min(best, (perf_counter() - began) * 1e6 / (4 * steps))
+    return best
+
+
+def whole_step(state: State, effects: tuple[Effect, ...], n: int) -> tuple[State, tuple[Effect, ...]]:
+    """One reply with one call that runs: four events."""
+    asked = effects[-1]
+    assert isinstance(asked, CallModel)
+    state, effects = step(state, Replied(asked.id, Reply((Call("", "read", f'{{"n":{n}}}'),)), Usage(1, 100, 10)))
+    decide = effects[0]
+    assert isinstance(decide, Decide)
+    state, effects = step(state, Decided(decide.id, Allow(decide.call.args)))
+    tool = effects[0]
+    assert isinstance(tool, RunTool)
+    state, _ = step(state, Launched(tool.id))
+    return step(state, Returned(tool.id, Result("", "ok", (Text(f"result {n}"),))))
 
 
 def main() -> int:

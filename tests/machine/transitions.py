@@ -9,7 +9,7 @@ an alphabet that has all answers of all kinds to all that is owed, late ones, an
 from __future__ import annotations
 
 import sys
-from collections import defaultdict, deque
+from collections import Counter, defaultdict, deque
 from collections.abc import Iterator
 
 from noria.core.content import Block, Call, End, Image, Opaque, Reply, Result, Text, Usage, make_call
@@ -56,6 +56,7 @@ FAILURES: tuple[tuple[FailureKind, str], ...] = (
     ("server", ""), ("auth", ""), ("empty", ""), ("context_overflow", ""), ("bad_request", "image"),
     ("bad_request", ""),
 )  # fmt: skip
+ENOUGH = 25  # states of a phase that nonsense is tried on
 BOUND = 20_000  # far more states than there are kinds of them
 
 Table = dict[tuple[str, str], set[str]]
@@ -65,17 +66,20 @@ def explore() -> Table:
     """Where every row leads."""
     table: Table = defaultdict(set)
     seen: set[object] = set()
+    met: Counter[str] = Counter()
     queue = deque([State()])
     while queue and len(seen) < BOUND:
         state = queue.popleft()
-        for event in alphabet(state):
+        phase = phase_row(state)
+        met[phase] += 1
+        for event in (*alphabet(state), *(nonsense(state) if met[phase] <= ENOUGH else ())):
             try:
                 after, _ = step(state, event)
             except NoriaError:
                 after, came = state, "refused"
             else:
                 came = "late" if after is state else "done"
-            table[phase_row(state), event_row(state, event)].add(outcome_row(state, after, came))
+            table[phase, event_row(state, event)].add(outcome_row(state, after, came))
             if came == "done" and (kind := _kind(after)) not in seen:
                 seen.add(kind)
                 queue.append(after)
@@ -87,15 +91,17 @@ def _kind(s: State) -> object:
     """What makes two states of one kind: what the rules of its phase look at."""
     turn, entries, phase = s.turn, flat(s), phase_row(s)
     last = entries[-1] if entries else None
-    said: object = (bool(last.results), last.reply.end) if isinstance(last, Step) else type(last).__name__
+    said: object = (bool(last.results), last.reply.end) if isinstance(last, Step) else _whose(last)
     counters: tuple[object, ...] = ()
     if turn is not None:
         near = turn.steps >= s.limits.max_steps - 1
         tries = (turn.place, turn.attempt, turn.empties, turn.overflowed)
         steps = (turn.cuts, turn.repeats, near)
         match phase:
-            case "sampling" | "waiting":
-                counters = (*tries, *steps, turn.repeats > 1 and _ends(turn.seen))
+            case "compacting" | "waiting":
+                counters, said = (turn.place, turn.attempt if phase == "waiting" else 0, near), ()
+            case "sampling":
+                counters = (*tries, *steps, _ends(turn.seen))
             case "executing":
                 counters, said = steps, _again(s, turn.seen)
             case "stopping":
@@ -105,29 +111,21 @@ def _kind(s: State) -> object:
     owed = {(type(e).__name__, getattr(e, "waits", getattr(e, "launched", getattr(e, "why", "")))) for e in s.owed}
     due: object = (s.due.cause, s.due.attempt) if s.due else ()
     idle = s.phase if isinstance(s.phase, Idle) else turn and turn.limit
-    heavy = any(len(q.prompt.content) > 1 for q in s.steering)
+    heavy = phase == "compacting" and any(len(q.prompt.content) > 1 for q in s.steering)
     queues = (bool(s.steering), heavy, bool(s.follow_ups) and phase != "executing")
-    over = s.context > max(s.floor, WINDOW)
-    return (
-        phase,
-        idle,
-        said,
-        counters,
-        frozenset(owed),
-        queues,
-        due,
-        s.context > max(s.floor, WINDOW),
-        _images(entries),
-    )
+    over = phase != "executing" and s.context > max(s.floor, WINDOW)
+    return (phase, idle, said, counters, frozenset(owed), queues, due, over, _images(entries))
+
+
+def _whose(entry: Entry | None) -> str:
+    """What kind of entry it is; a hook's prompt is one of its own."""
+    return "hook" if isinstance(entry, Prompt) and entry.source == "hook" else type(entry).__name__
 
 
 def _images(entries: list[Entry]) -> bool:
-    """Whether the last entry shows an image."""
-    match entries[-1:]:
-        case [Prompt(content=content)]:
-            return any(isinstance(p, Image) and not p.withheld for p in content)
-        case _:
-            return False
+    """Whether one of the last two entries shows an image."""
+    prompts = [e for e in entries[-2:] if isinstance(e, Prompt)]
+    return any(isinstance(p, Image) and not p.withheld for e in prompts for p in e.content)
 
 
 def _again(s: State, seen: Step | None) -> object:
@@ -138,22 +136,26 @@ def _again(s: State, seen: Step | None) -> object:
     return _ends(seen) if same else ()
 
 
-def _ends(step: Step | None) -> object:
-    """How the calls of a step ended."""
-    return tuple((r.status, r.code) for r in step.results) if step is not None else ()
+def _ends(step: Step | None) -> tuple[object, ...]:
+    """How the call of a step with one call ended."""
+    return tuple((r.status, r.code) for r in step.results[:1]) if step is not None and len(step.results) == 1 else ()
 
 
 def alphabet(s: State) -> Iterator[Event]:
-    """Every event, in every form that the rules tell apart."""
-    yield OPENED
-    yield from (Reopened(1), Reopened(2), Reconfigured(OPENED.limits, MODELS), Reconfigured(OPENED.limits, ()))
-    yield Reconfigured(Limits(max_steps=1), MODELS)
-    prompt, more = Text(f"prompt {s.count}"), Text("long " * 400)
+    """What may happen, in every form that the rules tell apart."""
+    prompt, more = Text(f"prompt {s.count}"), Text("long " * 800)
     yield from (Submitted(Prompt((prompt,))), Submitted(Prompt((prompt, more))))
-    yield from (Submitted(Prompt((prompt, more)), "follow_up"), Submitted(Prompt((prompt, Image("d", "image/png")))))
+    yield from (Submitted(Prompt((prompt,)), "follow_up"), Submitted(Prompt((prompt, more)), "follow_up"))
+    yield from (Submitted(Prompt((prompt, Image("d", "image/png")))), Reconfigured(Limits(max_steps=1), MODELS))
     yield from (Interrupted(), Interrupted(Reply((Text("half"),), "cut")), Continued(), CompactAsked())
     for effect in s.owed:
         yield from _fitting(effect, s)
+
+
+def nonsense(s: State) -> Iterator[Event]:
+    """What does not fit, comes late, or changes nothing."""
+    yield from (OPENED, Reopened(1), Reopened(2), Reconfigured(OPENED.limits, MODELS), Reconfigured(OPENED.limits, ()))
+    for effect in s.owed:
         yield from _any(effect.id)
     yield from _any(s.serial + 1)
     owed = {e.id for e in s.owed}
@@ -172,36 +174,40 @@ def _any(effect: int) -> list[Answer]:
 
 
 def _fitting(effect: Owed, s: State) -> Iterator[Event]:
+    """The answers that fit this effect."""
     id = effect.id
     match effect:
         case CallModel():
-            call, cut = Call("", "run"), make_call("run", '{"a', cut=True)
-            paper = Text("long " * 600)
+            call, cut, paper = Call("", "run"), make_call("run", '{"a', cut=True), Text("long " * 600)
             replies: tuple[tuple[tuple[Block, ...], End], ...] = (
-                ((call, make_call("run", "[]")), "stop"), ((call,), "stop"), ((call, cut), "cut"), ((cut,), "cut"),
-                ((Text("text"),), "cut"), ((Text("text"),), "paused"), ((call,), "paused"), ((call,), "cut"),
-                ((Opaque("{}"),), "paused"), ((paper, call), "stop"),
+                ((Text("text"),), "stop"), ((call, call), "stop"), ((call,), "stop"),
+                ((make_call("run", "[]"),), "stop"), ((call, cut), "cut"), ((cut,), "cut"), ((Text("text"),), "cut"), ((Text("text"),), "paused"),
+                ((call,), "paused"), ((call,), "cut"), ((Opaque("{}"),), "paused"), ((paper, call), "stop"),
             )  # fmt: skip
             for blocks, end in replies:
                 yield Replied(id, Reply(blocks, end), Usage(1, 0, 1))
             for kind, culprit in FAILURES:
                 yield Failed(id, kind, culprit=culprit)
+        case Decide(waits="client"):
+            yield from (Returned(id, Result("", "ok")), Failed(id, "internal"))
         case Decide():
             verdicts: tuple[Verdict, ...] = (Allow("{}"), Ask(), External(), Refuse(Result("", "error")))
             for verdict in verdicts:
                 yield Decided(id, verdict)
+            yield Failed(id, "internal")
+        case RunTool(launched=False):
+            yield from (Launched(id), Failed(id, "internal"))
+        case RunTool():
+            yield from (Launched(id), Returned(id, Result("", "ok")), Failed(id, "internal"))
         case Compact():
-            length = s.transcript.length
-            yield from (
-                Compacted(id, None, 0, (), 1),
-                Compacted(id, "s", 0, (), 1 << 30),
-                Compacted(id, "s", length + 1),
-            )
-            yield Failed(id, "server")
+            yield from (Compacted(id, "s", 0, (), 1), Compacted(id, None, 0, (), 1), Compacted(id, "s", 0, (), 1 << 30))
+            yield from (Compacted(id, "s", s.transcript.length + 1), Compacted(id, "s", 0, (), WINDOW))
+            yield from (Failed(id, "server"), Failed(id, "internal"))
         case CheckStop():
-            yield StopChecked(id, Prompt((Text(f"hook {s.count}"),), "hook"))
-        case RunTool() | Wait():
-            pass
+            yield from (StopChecked(id), StopChecked(id, Prompt((Text(f"hook {s.count}"),), "hook")))
+            yield Failed(id, "internal")
+        case Wait():
+            yield from (Elapsed(id), Failed(id, "internal"))
 
 
 def _reply(*blocks: Block) -> Reply:

@@ -99,6 +99,10 @@ class Rows:
         """Keep the rows."""
         self.kept.extend(rows)
 
+    def knows(self, sender: str) -> bool:
+        """Whether a client's event of that id is kept: a simulation has none."""
+        return any(row.sender == sender for row in self.kept)
+
     async def snapshot(self, seq: int, body: bytes) -> None:
         """Keep the state after row `seq`."""
         self.snapshots.append((seq, body))
@@ -245,7 +249,7 @@ class Simulation:
             self.apply(self.random.choice(unopened), "refused")
         self.apply(self.world.open(), "done")
         if self.world.chance(self.plan.nonsense * 4):
-            self.apply(Continued(), "refused")
+            self.apply(self.random.choice((Continued(), CompactAsked())), "refused")
 
     def _check(self, moment: Moment) -> None:
         self.tally[moment.came] += 1

@@ -260,7 +260,7 @@ class World:
         if rest and self.chance(p.reopen):
             anew = Reopened(RULES, system=self.text("system"), overhead=OVERHEAD + 50)
             return anew if self.chance(500) else Reopened(RULES)
-        if self.chance(p.asks):
+        if self.chance(p.asks) and not (rest and not len(state.transcript)):
             return CompactAsked(self.random.choice(("", "keep the plan")))
         if self.chance(p.reconfigure):
             chain = self.models()[: self.random.randint(1, self.plan.chain)]
