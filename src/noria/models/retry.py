@@ -151,8 +151,6 @@ def from_status(
         words = f"it redirects to {shown_url(headers.get('location', '?'))}: set base_url to that address"
     elif status in (404, 405) and kind == "bad_request":
         words = f"{words} (the address looks wrong: does base_url need /v1, or has it too much of the path?)"
-    elif kind == "auth":
-        words = f"{words} (check the key)"
     return Failure(kind, wait, culprit, one_line(f"{place} answered {status}: {words}", secrets))
 
 
