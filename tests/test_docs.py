@@ -26,8 +26,8 @@ def test_the_table_of_lines_is_up_to_date() -> None:
 def test_the_architecture_page_answers_the_closing_questions() -> None:
     page = (ROOT / "docs/architecture.md").read_text(encoding="utf-8")
     for question in (
-        "Internal format?", "differences absorbed?", "paired?", "parallel?", "what a result?", "Interrupt?", "Too long?",
-        "The model fails?", "must it stop?", "state saved?", "watched?",
+        "Internal format?", "differences absorbed?", "paired?", "parallel?", "what a result?", "Interrupt?",
+        "Too long?", "The model fails?", "must it stop?", "state saved?", "watched?",
     ):  # fmt: skip
         assert question in page
 
@@ -44,7 +44,8 @@ def test_the_loop_is_small_and_knows_nothing_of_the_outside() -> None:
     assert max((n.end_lineno or 0) - n.lineno + 1 for n in functions) <= 60
     imported = {n.module for n in ast.walk(tree) if isinstance(n, ast.ImportFrom)}
     assert imported == {
-        "__future__", "typing", "msgspec.structs", "noria.core", "noria.core.content", "noria.core.errors", "noria.core.state",
+        "__future__", "typing", "msgspec.structs", "noria.core", "noria.core.content", "noria.core.errors",
+        "noria.core.state",
     }  # fmt: skip
     assert "retry-after" not in text.lower() and "http" not in text.lower() and "data:" not in text
 

@@ -19,7 +19,7 @@ from noria.app.report import Files, Record, last_text
 from noria.app.settings import Settings
 from noria.context.compaction import PlainCompactor
 from noria.context.prompt import system_prompt
-from noria.context.spill import SpillFolder
+from noria.context.spill import SpillFolder, sweep
 from noria.core import events as ev
 from noria.core.errors import UsageError
 from noria.core.machine import RULES
@@ -35,11 +35,14 @@ from noria.tools.toolbox import Toolbox
 from noria.tools.workspace import Workspace
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from noria.core.transcript import Prompt
-    from noria.models.client import Completing
+    from noria.models.client import Chain, Completing
     from noria.sessions.journal import SessionJournal
     from noria.sessions.memory import MemoryJournal
     from noria.sessions.store import Store
+    from noria.tools.schema import Tool
 
 Kind: TypeAlias = Literal["new", "named", "latest", "resume", "fork", "memory"]
 
@@ -102,6 +105,11 @@ class House:
         if self.toolbox is not None:
             self.toolbox.workspace.changes.clear()
 
+    def kill(self) -> None:
+        """End all processes of the tools at once."""
+        if self.toolbox is not None:
+            self.toolbox.processes.kill()
+
     def files(self) -> Files:
         """What the file tools did in this turn."""
         done = self.toolbox.workspace.files() if self.toolbox is not None else {}
@@ -112,15 +120,22 @@ class House:
         await self.closing.aclose()
 
 
-async def build(settings: Settings, which: Which, *, can_ask: bool = False, model: Completing | None = None) -> House:
+async def build(
+    settings: Settings,
+    which: Which,
+    *,
+    can_ask: bool = False,
+    model: Completing | None = None,
+    more: Sequence[Tool] = (),
+) -> House:
     """The house of one session, with nothing running in it yet. `can_ask`: a person answers what needs asking;
-    `model`: instead of the configured ones (a scripted one, say).
+    `model`: instead of the configured ones (a scripted one, say); `more`: tools beside the built-in ones.
 
     Raises UsageError, NoSuchSession, SessionBusy, JournalDamaged.
     """
     store = None if which.kind == "memory" else _store(settings)  # its thread loads SQLite while the rest is made
     try:
-        tools = _tools(settings)
+        tools = _tools(settings, more)
         journal = await _journal(store, which, settings.workspace)
         notice = await store.ready() if store else ""
         return await _furnish(settings, which, store, journal, tools, can_ask, model, (notice,) if notice else ())
@@ -130,9 +145,11 @@ async def build(settings: Settings, which: Which, *, can_ask: bool = False, mode
         raise
 
 
-def _tools(settings: Settings) -> ToolSet:
+def _tools(settings: Settings, more: Sequence[Tool]) -> ToolSet:
     """The tools on offer. Raises UsageError for one that does not exist."""
     tools = builtin()
+    for each in more:
+        tools.add(each)
     if not settings.tools:
         return tools
     try:
@@ -182,7 +199,6 @@ async def _furnish(
 ) -> House:
     """Everything around the journal."""
     from noria.guard.gates import Gates, advertised
-    from noria.models.client import Chain, http_model
 
     clock, record = SystemClock(), Record()
     session, root, moved = _place(settings, journal)
@@ -193,7 +209,8 @@ async def _furnish(
     asked = "person" if can_ask else "pause" if settings.on_ask == "pause" else "deny"
     gate = Gates(tools, toolbox.claims, root, mode=settings.mode, asked=asked, readable=(outputs.folder,))
     specs = tuple(t.spec for t in advertised(settings.mode, tools))
-    model = model or Chain({e.name: http_model(e, tools=specs, images=journal) for e in settings.models})
+    own = model is None
+    model = model or _chain(settings, specs, journal)
     day = _day(journal.row(1).at if _length(journal) else clock.now())
     opened = _opened(settings, root, specs, day)
     parts = Parts(model, PlainCompactor(model.complete), gate, toolbox, _AlwaysStop(), journal, clock)
@@ -211,10 +228,23 @@ async def _furnish(
     house.toolbox = toolbox
     if store is None:
         house.closing.callback(outputs.clear)
-    for close in (store.close if store else None, journal.close, toolbox.close, house.driver.close):
+    else:
+        house.closing.callback(sweep, os.path.dirname(outputs.folder), clock.now() / 1_000)
+    closing = (store and store.close, journal.close, own and model.aclose, toolbox.close, house.driver.close)
+    for close in closing:
         if close:
             house.closing.push_async_callback(close)
     return house
+
+
+def _chain(settings: Settings, specs: tuple[ToolSpec, ...], journal: SessionJournal | MemoryJournal) -> Chain:
+    """The configured models, over one transport."""
+    from noria.models.client import Chain, http_model
+    from noria.models.transport import Transport
+
+    transport = Transport()
+    models = (http_model(e, tools=specs, images=journal, transport=transport) for e in settings.models)
+    return Chain({e.name: model for e, model in zip(settings.models, models, strict=True)})
 
 
 def _place(settings: Settings, journal: SessionJournal | MemoryJournal) -> tuple[str, str, tuple[str, ...]]:

@@ -15,7 +15,7 @@ from noria.core.errors import NotSaved
 from noria.core.machine import step
 from noria.core.ports import Journal, Row
 from noria.core.state import Idle, State
-from noria.core.wire import effects_text
+from noria.core.wire import effects_text, encode_state
 
 if TYPE_CHECKING:
     from noria.core.content import Call
@@ -73,11 +73,13 @@ async def resume(
             fold(answer)
     for event in _changes(state, today.opened, notices):
         fold(event)
-    if rows:
-        try:
+    try:
+        if found.split:  # what follows the split is not folded again: the next start begins at this rest
+            await journal.snapshot(found.state.count, encode_state(found.state))
+        if rows:
             await journal.append(rows)
-        except NotSaved as error:
-            notices.append(f"the session is not being saved: {error}")
+    except NotSaved as error:
+        notices.append(f"the session is not being saved: {error}")
     return Resumed(state, found.since, tuple(notices))
 
 

@@ -6,7 +6,7 @@ Owns: the order in which a session is prompted, resumed and closed. Must not kno
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING
 
@@ -17,13 +17,14 @@ from noria.app.report import Report, failure_reason, report
 from noria.app.settings import Options, Settings
 from noria.core import events as ev
 from noria.core.content import Text
-from noria.core.effects import Decide, RunTool
+from noria.core.effects import Decide
 from noria.core.state import Idle, State, waits_for_person
 from noria.core.transcript import Prompt
 from noria.runtime.bus import Subscription
 
 if TYPE_CHECKING:
     from noria.models.client import Completing
+    from noria.tools.schema import Tool
 
 
 class Session:
@@ -45,13 +46,15 @@ class Session:
         env: Mapping[str, str] | None = None,
         can_ask: bool = False,
         model: Completing | None = None,
+        tools: Iterable[Tool] = (),
     ) -> Session:
         """A session that is new or resumed; nothing of it has run yet. `options` are taken as flags are, over `env`
         (the process's) and the user's configuration; ready `Settings` are taken as they are. `can_ask`: somebody
-        answers `asks()`; `model`: instead of the configured ones."""
+        answers `asks()`; `model`: instead of the configured ones; `tools`: more than the built-in ones (one of the same
+        name takes its place)."""
         if not isinstance(options, Settings):
             options = load(options or Options(), os.environ if env is None else env)
-        return cls(await build(options, which or Which(), can_ask=can_ask, model=model))
+        return cls(await build(options, which or Which(), can_ask=can_ask, model=model, more=tuple(tools)))
 
     async def __aenter__(self) -> Session:
         return self
@@ -136,9 +139,9 @@ class Session:
         await self._house.driver.send(ev.Decided(ask.id, verdict))
         return True
 
-    def groups(self) -> list[int]:
-        """The process groups of the tools under way."""
-        return [e.group for e in self.state.owed if isinstance(e, RunTool) and e.group > 1]
+    def kill(self) -> None:
+        """End all processes of the tools at once and without waiting: for a program that is about to exit."""
+        self._house.kill()
 
     def report(self) -> Report:
         """The result of the turn that runs or ran last."""
@@ -150,3 +153,18 @@ class Session:
     async def close(self) -> None:
         """End everything that it started and let go of the journal. What is owed stays owed. Twice does nothing."""
         await self._house.close()
+
+
+async def run(
+    prompt: str,
+    options: Options | Settings | None = None,
+    *,
+    model: Completing | None = None,
+    tools: Iterable[Tool] = (),
+    keep: bool = False,
+) -> Report:
+    """One prompt in a session of its own, and its report. `keep`: in the data folder, to be gone on with; else in
+    memory. The rest as in `Session.open`. Raises UsageError for mistakes of the caller, nothing for the model's."""
+    which = Which() if keep else Which("memory")
+    async with await Session.open(options, which, model=model, tools=tools) as session:
+        return await session.run(prompt)

@@ -219,13 +219,9 @@ class Run:
             pass  # it is at its end already
 
     def _kill(self) -> None:
-        """At once: the process groups of the tools, then this process. The journal has all that is needed to resume."""
-        groups = self._session.groups() if self._session else ()
-        for group in groups:
-            try:
-                os.killpg(group, signal.SIGKILL)
-            except OSError:
-                pass
+        """At once: the processes of the tools, then this one. The journal has all that is needed to resume."""
+        if self._session is not None:
+            self._session.kill()
         os._exit(self._stop_status())
 
     def _stop_status(self) -> int:

@@ -98,8 +98,6 @@ def file_name(name: str) -> str:
 def sweep(parent: str, now: float, *, keep: float = KEEP_SECONDS) -> list[str]:
     """Remove the sessions' folders in `parent` in which nothing was written for `keep` seconds before `now` (seconds
     since 1970); returns their paths. What cannot be looked at or removed is left alone."""
-    import shutil
-
     removed: list[str] = []
     try:
         folders = [e for e in os.scandir(parent) if e.is_dir(follow_symlinks=False)]
@@ -111,6 +109,8 @@ def sweep(parent: str, now: float, *, keep: float = KEEP_SECONDS) -> list[str]:
         except OSError:
             continue
         if newest < now - keep:
+            import shutil
+
             shutil.rmtree(folder.path, ignore_errors=True)
             removed.append(folder.path)
     return removed

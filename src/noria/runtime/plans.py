@@ -123,12 +123,16 @@ PLANS: tuple[Plan, ...] = (
     replace(BASE, name="stopping", calls=100, block=700, nonsense=300, interrupt=60, gate_fails=100, max_time=20_000),
     replace(
         BASE, name="concluding", max_steps=1, max_time=20_000, clock=150, nonsense=250, interrupt=40, goes_on=200,
-        reconfigure=20, calls=500, width=1, cut=500, paused=100, images=600, failing=400, gate_fails=30,
-        kinds=("empty", "bad_request", "bad_request", "internal", "server", "context_overflow"),
+        reconfigure=20, calls=600, width=1, cut=600, paused=100, failing=300, gate_fails=30,
+        kinds=("empty", "empty", "bad_request", "internal", "server", "context_overflow"),
     ),
     replace(
         BASE, name="concluding in pieces", max_steps=1, max_time=20_000, clock=250, nonsense=250, interrupt=40,
         goes_on=200, calls=600, width=1, paused=800, opaque=900, failing=50, gate_fails=30,
+    ),
+    replace(
+        BASE, name="concluding with images", max_steps=1, calls=950, images=900, failing=500, kinds=("bad_request",),
+        wait_long=0, refuse=20, ask=10,
     ),
     replace(
         BASE, name="out of time", max_time=5_000, clock=250, failing=500, kinds=REPEATED, nonsense=300, gate_fails=50,
