@@ -3,12 +3,9 @@
 report = await noria.run("fix the failing tests", noria.Options(model="chat:gpt-4.1", permission_mode="goal"))
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 from noria._version import __version__
 
+TYPE_CHECKING = False  # as type checkers read it, without loading typing: `noria --version` passes here
 if TYPE_CHECKING:
     from noria.app.report import Report
     from noria.app.session import Session, Which, run
