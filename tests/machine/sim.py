@@ -112,7 +112,7 @@ def whole_step(state: State, effects: tuple[Effect, ...], n: int) -> tuple[State
 def main() -> int:
     """The command."""
     parser = argparse.ArgumentParser(prog="python -m tests.machine.sim", description=__doc__)
-    parser.add_argument("--seeds", type=int, default=2_560)
+    parser.add_argument("--seeds", type=int, default=3_600)
     parser.add_argument("--events", type=int, default=300)
     parser.add_argument("--cores", type=int, default=2)
     args = parser.parse_args()

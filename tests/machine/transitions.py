@@ -112,7 +112,8 @@ def _kind(s: State) -> object:
     due: object = (s.due.cause, s.due.attempt) if s.due else ()
     idle = s.phase if isinstance(s.phase, Idle) else turn and turn.limit
     heavy = phase == "compacting" and any(len(q.prompt.content) > 1 for q in s.steering)
-    queues = (bool(s.steering), heavy, bool(s.follow_ups) and phase != "executing")
+    next_up = phase != "executing" and [len(q.prompt.content) for q in s.follow_ups[:1]]
+    queues = (bool(s.steering), heavy, str(next_up))
     over = phase != "executing" and s.context > max(s.floor, WINDOW)
     return (phase, idle, said, counters, frozenset(owed), queues, due, over, _images(entries))
 
@@ -179,10 +180,11 @@ def _fitting(effect: Owed, s: State) -> Iterator[Event]:
     match effect:
         case CallModel():
             call, cut, paper = Call("", "run"), make_call("run", '{"a', cut=True), Text("long " * 600)
+            text, broken = Text("text"), make_call("run", "[]")
             replies: tuple[tuple[tuple[Block, ...], End], ...] = (
-                ((Text("text"),), "stop"), ((call, call), "stop"), ((call,), "stop"),
-                ((make_call("run", "[]"),), "stop"), ((call, cut), "cut"), ((cut,), "cut"), ((Text("text"),), "cut"), ((Text("text"),), "paused"),
-                ((call,), "paused"), ((call,), "cut"), ((Opaque("{}"),), "paused"), ((paper, call), "stop"),
+                ((text,), "stop"), ((call, call), "stop"), ((call,), "stop"), ((broken,), "stop"), ((call, cut), "cut"),
+                ((cut,), "cut"), ((text,), "cut"), ((text,), "paused"), ((call,), "paused"), ((call,), "cut"),
+                ((Opaque("{}"),), "paused"), ((paper, call), "stop"),
             )  # fmt: skip
             for blocks, end in replies:
                 yield Replied(id, Reply(blocks, end), Usage(1, 0, 1))
@@ -191,7 +193,7 @@ def _fitting(effect: Owed, s: State) -> Iterator[Event]:
         case Decide(waits="client"):
             yield from (Returned(id, Result("", "ok")), Failed(id, "internal"))
         case Decide():
-            verdicts: tuple[Verdict, ...] = (Allow("{}"), Ask(), External(), Refuse(Result("", "error")))
+            verdicts: tuple[Verdict, ...] = (Allow("{}"), Allow("[]"), Ask(), External(), Refuse(Result("", "error")))
             for verdict in verdicts:
                 yield Decided(id, verdict)
             yield Failed(id, "internal")
