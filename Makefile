@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test lint type contract sim mutate bench docs clean
+.PHONY: demo test lint type contract sim crash mutate bench docs clean
 
 demo: $(VENV)/installed
 	@$(BIN)/noria demo
@@ -23,6 +23,9 @@ contract: $(VENV)/dev
 
 sim: $(VENV)/dev
 	$(BIN)/python -m tests.machine.sim
+
+crash: $(VENV)/dev
+	NORIA_CRASHES=200 $(BIN)/python -m pytest -n 2 tests/e2e/test_crash.py
 
 mutate: $(VENV)/dev
 	$(BIN)/python -m tests.machine.mutate

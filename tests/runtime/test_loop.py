@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import pathlib
+from itertools import pairwise
 
 import pytest
 
@@ -101,7 +102,7 @@ def test_a_prompt_may_have_parts_and_memory_in_one_event(tmp_path: pathlib.Path)
         await rig.close()
         assert rig.state.transcript[0] == prompt
         assert prompt.text == "what is this?"
-        assert list(rig.model.requests[0].transcript)[0] == prompt
+        assert next(iter(rig.model.requests[0].transcript)) == prompt
 
     go(main)
 
@@ -143,7 +144,7 @@ def test_the_request_is_the_same_but_for_what_was_added(tmp_path: pathlib.Path) 
         await rig.run("go")
         await rig.close()
         seen = [list(r.transcript) for r in rig.model.requests]
-        assert all(later[: len(earlier)] == earlier for earlier, later in zip(seen, seen[1:], strict=False))
+        assert all(later[: len(earlier)] == earlier for earlier, later in pairwise(seen))
         assert len({r.system for r in rig.model.requests}) == 1
 
     go(main)

@@ -1,0 +1,50 @@
+"""Import budgets, by the number of modules: what a start loads. Times belong in benchmarks."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import subprocess
+import sys
+
+from tests.e2e.model_server import ModelServer
+from tests.e2e.run import Place
+
+
+def _loaded(code: str, env: dict[str, str] | None = None, cwd: pathlib.Path | None = None) -> set[str]:
+    """The modules that are loaded after `code`, beyond those of a bare interpreter."""
+    done = subprocess.run(
+        [sys.executable, "-I", "-c", f"import sys; before = set(sys.modules)\n{code}\n"
+         "print('\\nLOADED', *sorted(set(sys.modules) - before))"],
+        capture_output=True, text=True, check=True, env=env, cwd=cwd, timeout=60,
+    )  # fmt: skip
+    return set(done.stdout.rpartition("LOADED")[2].split())
+
+
+def test_version_and_help_load_next_to_nothing() -> None:
+    for flag in ("--version", "--help"):
+        loaded = _loaded(f"sys.argv = ['noria', {flag!r}]\nfrom noria.__main__ import main\nmain()")
+        assert len(loaded) <= 6, sorted(loaded)
+
+
+HEAVY = {
+    "email", "http", "urllib.request", "xml", "unittest", "multiprocessing", "concurrent.futures.process", "pydantic",
+    "httpx", "requests", "aiohttp", "openai", "anthropic", "rich", "prompt_toolkit", "tree_sitter", "tomllib", "shutil",
+    "tempfile", "difflib",
+}  # fmt: skip
+
+
+def test_a_headless_run_loads_a_fixed_set(tmp_path: pathlib.Path) -> None:
+    """From the start to the result, with a command run on the way."""
+    with ModelServer([{"text": "", "calls": [["run_command", {"command": "true"}]]}]) as server:
+        place = Place(tmp_path, server.url)
+        code = f"sys.argv = {['noria', *place.arguments('go')]!r}\nfrom noria.__main__ import main\nassert main() == 0"
+        loaded = _loaded(code, {k: v for k, v in place.env.items() if k != "PYTHONPATH"}, place.work)
+    roots = {m.partition(".")[0] for m in loaded}
+    assert "noria.models.chat" in loaded and "sqlite3" in loaded
+    assert not (roots | loaded) & HEAVY, sorted((roots | loaded) & HEAVY)
+    assert len(loaded) <= 285, f"{len(loaded)} modules: {sorted(loaded)}"
+
+
+def test_the_environment_of_the_tests_is_not_noria_s_own() -> None:
+    assert not os.environ.get("NORIA_HOME"), "unset NORIA_HOME before the tests"
