@@ -216,9 +216,11 @@ async def _furnish(
     parts = Parts(model, PlainCompactor(model.complete), gate, toolbox, _AlwaysStop(), journal, clock)
     bus = _RecordingBus(record)
     if _length(journal):
-        from noria.app.resume import Today, resume
+        from noria.app.resume import Today, finished_calls, resume
+        from noria.tools.again import seen_again
 
         found = await resume(journal, Today(opened, which.kind == "fork"), clock.now(), toolbox.repeatable, end_group)
+        seen_again(workspace, finished_calls(found.state, journal))
         record.text = last_text(found.state)
         driver = Driver(found.state, parts, bus, since=found.since)
         house = House(settings, session, driver, record, (*notices, *found.notices))

@@ -5,7 +5,7 @@ Owns: which events a resumed session is sent before it goes on. Must not know: a
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -15,6 +15,7 @@ from noria.core.errors import NotSaved
 from noria.core.machine import step
 from noria.core.ports import Journal, Row
 from noria.core.state import Idle, State
+from noria.core.transcript import Step
 from noria.core.wire import effects_text, encode_state
 
 if TYPE_CHECKING:
@@ -81,6 +82,18 @@ async def resume(
     except NotSaved as error:
         notices.append(f"the session is not being saved: {error}")
     return Resumed(state, found.since, tuple(notices))
+
+
+def finished_calls(state: State, journal: Journal, most: int = 500) -> Iterator[tuple[Call, int]]:
+    """The calls that came off, the newest first, each with the time of its result; of the last `most` entries."""
+    transcript = state.transcript
+    for index in range(len(transcript) - 1, max(-1, len(transcript) - most - 1), -1):
+        entry = transcript[index]
+        if isinstance(entry, Step):
+            rows = transcript.origin(index).results
+            for call, result, row in reversed(list(zip(entry.reply.calls, entry.results, rows, strict=True))):
+                if result.status == "ok" and row:
+                    yield call, journal.row(row).at
 
 
 def _changes(state: State, today: ev.Opened, notices: list[str]) -> list[ev.Event]:
