@@ -4,8 +4,8 @@
     python -m tests.machine.golden --write    write the effects, phases and histories anew (the events stay)
 
 A file is a heading that names the rule, then events: `> ` and a Python expression, under it what came of it: `+` an
-effect that was given out, `-` effects that are cancelled, `=` the phase, `.` nothing (a late answer), `!` refused. Under
-the line of dashes stands what the session holds at the end.
+effect that was given out, `-` effects that are cancelled, `=` the phase, `.` nothing (a late answer), `!` refused.
+Under the line of dashes stands what the session holds at the end.
 """
 
 from __future__ import annotations
@@ -109,7 +109,9 @@ def shown_effect(effect: Effect) -> str:
 
 
 def _call(call: Call) -> str:
-    return f"{call.id} {call.name}({call.args})" + ("" if call.whole else " cut") + (f" {call.raw!r}" if call.raw else "")
+    return (
+        f"{call.id} {call.name}({call.args})" + ("" if call.whole else " cut") + (f" {call.raw!r}" if call.raw else "")
+    )
 
 
 def _parts(parts: tuple[Part, ...]) -> str:
@@ -166,7 +168,9 @@ def shown_state(s: State) -> Iterator[str]:
         yield f"turn {s.ended.turn} ended: {s.ended.steps} steps, {spent}"
     if s.turn:
         t = s.turn
-        yield f"turn {t.number}: begins at {t.first}, {t.steps} steps, model {t.place}" + (f", {t.limit}" if t.limit else "")
+        yield f"turn {t.number}: begins at {t.first}, {t.steps} steps, model {t.place}" + (
+            f", {t.limit}" if t.limit else ""
+        )
     yield f"context {s.context}" + (f", no compaction by the line up to {s.floor}" if s.floor else "")
 
 
