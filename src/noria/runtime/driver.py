@@ -1,67 +1,43 @@
-"""The asyncio driver: folds events, journals them, performs effects, feeds the answers back.
+"""The asyncio driver: folds events, journals them, has effects performed, feeds the answers back.
 
-Owns: the order of these things (step, then append, then perform), and what is under way. Must not know: any rule of
-the loop, any provider, any tool. One pump folds events one after another; effects run as tasks.
+Owns: the order of these things: step, then append, then perform. Must not know: any rule of the loop, how an effect is
+performed, any provider, any tool. One pump folds events one after another.
 """
 
 from __future__ import annotations
 
 import asyncio
-import random
-from collections.abc import Callable, Coroutine, Mapping
-from functools import partial
-from typing import assert_never
+from collections.abc import Mapping
+from typing import TypeAlias
 
 import msgspec
 
 from noria.core import effects as fx
 from noria.core import events as ev
-from noria.core.content import Reply, Text
-from noria.core.errors import IllegalEvent, IllegalValue, JournalError, NotSaved
+from noria.core.errors import IllegalEvent, IllegalValue, JournalError, NoriaError, NotSaved
 from noria.core.machine import step
-from noria.core.ports import (
-    Answered,
-    Clock,
-    Compaction,
-    Compactor,
-    CompactRequest,
-    Delta,
-    Failure,
-    Gate,
-    Journal,
-    Model,
-    ModelRequest,
-    Row,
-    StopHook,
-    TextDelta,
-    Toolbox,
-)
-from noria.core.state import Idle, ModelSpec, State, line, waits_for_person
+from noria.core.ports import Row
+from noria.core.state import Idle, State, waits_for_person
 from noria.core.wire import clean, effects_text, encode_state
-from noria.runtime.bus import Bus, Discarded, Happened, Notice
+from noria.runtime.bus import Bus, Happened, Notice
 from noria.runtime.hands import Hands
+from noria.runtime.perform import Parts, Performer
 from noria.runtime.schedule import ClaimTable
+
+__all__ = ["Driver", "Heard", "Parts"]
 
 SNAPSHOT_EVERY = 500  # events; besides at each rest
 
 
-class Parts(msgspec.Struct):
-    """What a driver needs: one implementation of each port."""
-
-    model: Model
-    compactor: Compactor
-    gate: Gate
-    toolbox: Toolbox
-    stop_hook: StopHook
-    journal: Journal
-    clock: Clock
+Heard: TypeAlias = bool | NoriaError
+"""Whether the effect was still owed; or why the event was refused."""
 
 
 class _Sent(msgspec.Struct):
     """An event on its way to the machine, and who waits to hear of it."""
 
     event: ev.Event
-    heard: asyncio.Future[bool]
+    heard: asyncio.Future[Heard]
     sender: str = ""
 
 
@@ -87,13 +63,10 @@ class Driver:
         self.state = state
         self.parts = parts
         self.bus = bus or Bus()
-        self._since = dict(since or {})
         self._inbox: list[_Sent] = []
         self._pump: asyncio.Task[None] | None = None
-        self._tasks: dict[int, asyncio.Task[None]] = {}
-        self._ending: set[asyncio.Task[None]] = set()
+        self._performer = Performer(parts, self.bus, self.answer, since or {})
         self._hands = Hands(parts.toolbox, claims or ClaimTable(), self.answer, self._wake)
-        self._streamed: dict[int, list[str]] = {}
         self._waiters: list[asyncio.Future[None]] = []
         self._unsaved = False
         self._snapshot_at = self._saved = state.count
@@ -108,7 +81,7 @@ class Driver:
             if isinstance(effect, fx.RunTool):
                 self._hands.take(effect)
             elif not (isinstance(effect, fx.Decide) and effect.waits):
-                self._perform(effect)
+                self._performer.perform(effect, self.state)
 
     async def send(self, event: ev.Event, sender: str = "") -> None:
         """Take up a client's event; returns when it is in the journal. `sender` is the client's own id for it: one
@@ -121,7 +94,7 @@ class Driver:
 
     async def interrupt(self) -> None:
         """Stop now. Returns at rest; what was started is being ended (`reaped` waits for the last of it)."""
-        await self._post(ev.Interrupted(self._partial()))
+        await self._post(ev.Interrupted(self._performer.partial(self.state)))
 
     async def wait(self) -> None:
         """Return when the session is at rest, or only a person or a client is waited for."""
@@ -137,19 +110,18 @@ class Driver:
     async def close(self) -> None:
         """End everything this driver started, without an event: what is owed stays owed, for the next to perform."""
         self._closed = True
-        for effect in list(self._tasks):
-            self._cancel(effect, kept=False)
+        self._performer.cancel_all()
         self._hands.cancel_all()
-        await asyncio.gather(*self._ending, return_exceptions=True)
+        await self._performer.ended()
         await self._hands.reaped()
         if self._pump is not None:
             await self._pump
 
     # -- the pump ------------------------------------------------------------------------------------------------
 
-    def answer(self, event: ev.Event) -> asyncio.Future[bool]:
-        """Feed an answer; the future says, once it is on disk, whether its effect was still owed."""
-        heard: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+    def answer(self, event: ev.Event) -> asyncio.Future[Heard]:
+        """Feed an answer; the future says, once it is on disk, whether its effect was still owed (or was refused)."""
+        heard: asyncio.Future[Heard] = asyncio.get_running_loop().create_future()
         if self._closed:
             heard.set_result(False)
             return heard
@@ -163,24 +135,22 @@ class Driver:
             raise IllegalEvent("the session is closed")
         heard = self.answer(event)
         self._inbox[-1].sender = sender
-        await heard
+        said = await heard
+        if isinstance(said, NoriaError):
+            raise said
 
     async def _drain(self) -> None:
         while self._inbox:
             sent, self._inbox = self._inbox, []
             rows: list[Row] = []
             happened: list[Happened] = []
-            told: list[tuple[asyncio.Future[bool], bool]] = []
+            told: list[tuple[asyncio.Future[Heard], bool]] = []
             for each in sent:
                 self._fold(each, rows, happened, told)
             refused = await self._append(rows) if rows else None
             for heard, owed in told:
-                if heard.done():
-                    continue
-                if refused:
-                    heard.set_exception(refused)
-                else:
-                    heard.set_result(owed)
+                if not heard.done():
+                    heard.set_result(refused or owed)
             if refused:
                 self._stop_short(refused)
                 return
@@ -189,8 +159,8 @@ class Driver:
             for item in happened:
                 self.bus.publish(item)
                 for effect in item.effects:
-                    if not isinstance(effect, fx.Cancel) and effect.id in owed_now:
-                        self._perform(effect)
+                    if not isinstance(effect, fx.Cancel | fx.RunTool) and effect.id in owed_now:
+                        self._performer.perform(effect, self.state)
             await self._snapshot(bool(rows))
             self._wake()
 
@@ -199,7 +169,7 @@ class Driver:
         sent: _Sent,
         rows: list[Row],
         happened: list[Happened],
-        told: list[tuple[asyncio.Future[bool], bool]],
+        told: list[tuple[asyncio.Future[Heard], bool]],
     ) -> None:
         """Step; what raises is not appended: a client hears of it, an effect's answer becomes a failure [23]."""
         event = clean(sent.event)
@@ -209,7 +179,7 @@ class Driver:
         except (IllegalEvent, IllegalValue) as error:
             effect = getattr(event, "effect", 0)
             if not effect or isinstance(event, ev.Failed):
-                sent.heard.set_exception(error)
+                sent.heard.set_result(error)
                 return
             self.bus.publish(Notice("error", f"an answer did not fit and counts as failed: {error}"))
             sent.event = ev.Failed(effect, "internal", detail=str(error))
@@ -228,15 +198,13 @@ class Driver:
         for effect in effects:
             if isinstance(effect, fx.Cancel):
                 for each in effect.ids:
-                    self._cancel(each, kept=isinstance(event, ev.Interrupted))
+                    self._performer.cancel(each, kept=isinstance(event, ev.Interrupted))
+                    self._hands.cancel(each)
         self._hands.follow(self.state)
         for effect in effects:
             if isinstance(effect, fx.RunTool):
                 self._hands.take(effect)
-        if isinstance(event, ev.Failed):
-            self._discard(event.effect)
-        elif isinstance(event, ev.Replied):
-            self._streamed.pop(event.effect, None)
+        self._performer.settled(event)
 
     async def _append(self, rows: list[Row]) -> JournalError | None:
         """On disk before anything is performed. A disk that is full or read-only is said once and the work goes on;
@@ -260,11 +228,10 @@ class Driver:
         """Nothing more can be journalled: nothing more is performed, and the session rests as its journal has it."""
         self.bus.publish(Notice("error", f"the journal refused to go on: {error}"))
         self._closed = True
-        for each in list(self._tasks):
-            self._cancel(each, kept=False)
+        self._performer.cancel_all()
         self._hands.cancel_all()
         for sent in self._inbox:
-            sent.heard.set_exception(error)
+            sent.heard.set_result(error)
         self._inbox = []
         self._wake()
 
@@ -295,126 +262,3 @@ class Driver:
         for waiter in waiters:
             if not waiter.done():
                 waiter.set_result(None)
-
-    # -- performing ----------------------------------------------------------------------------------------------
-
-    def _perform(self, effect: fx.Effect) -> None:
-        match effect:
-            case fx.CallModel():
-                self._run(effect.id, partial(self._call_model, effect))
-            case fx.Wait():
-                self._run(effect.id, partial(self._sleep, effect))
-            case fx.Decide():
-                self._run(effect.id, partial(self._decide, effect))
-            case fx.Compact():
-                self._run(effect.id, partial(self._compact, effect))
-            case fx.CheckStop():
-                self._run(effect.id, partial(self._check_stop, effect))
-            case fx.RunTool() | fx.Cancel():
-                pass  # taken up when the event was folded
-            case _:
-                assert_never(effect)
-
-    def _run(self, effect: int, work: Callable[[], Coroutine[None, None, ev.Event]]) -> None:
-        """Perform in a task of its own; whatever a port raises becomes a failure of its effect [23]."""
-
-        async def perform() -> None:
-            try:
-                event = await work()
-            except asyncio.CancelledError:
-                task = asyncio.current_task()
-                if task is not None and task.cancelling():
-                    raise
-                event = ev.Failed(effect, "internal", detail="it cancelled itself")
-            except Exception as error:  # noqa: BLE001 - a port's bug is a failure of its effect; the cause is told
-                self.bus.publish(Notice("error", f"internal error: {type(error).__name__}: {error}"))
-                event = ev.Failed(effect, "internal", detail=f"{type(error).__name__}: {error}")
-            finally:
-                self._tasks.pop(effect, None)
-            self.answer(event)
-
-        self._tasks[effect] = asyncio.get_running_loop().create_task(perform())
-
-    def _cancel(self, effect: int, *, kept: bool) -> None:
-        """Nobody waits for it any more. `kept`: the text that was streamed has become part of the transcript."""
-        task = self._tasks.pop(effect, None)
-        if task is not None:
-            task.cancel()
-            self._ending.add(task)
-            task.add_done_callback(self._ending.discard)
-        self._hands.cancel(effect)
-        if kept and self._text(effect).strip():
-            self._streamed.pop(effect, None)
-        else:
-            self._discard(effect)
-
-    def _discard(self, effect: int) -> None:
-        if self._streamed.pop(effect, None):
-            self.bus.publish(Discarded(effect))
-
-    def _text(self, effect: int) -> str:
-        return "".join(self._streamed.get(effect, ()))
-
-    def _partial(self) -> Reply | None:
-        """What the model has said so far, if it is being asked."""
-        for effect in self.state.owed:
-            if isinstance(effect, fx.CallModel) and (text := self._text(effect.id)).strip():
-                return Reply((Text(text),), "cut", self._model_of(effect.model).name)
-        return None
-
-    def _model_of(self, place: int) -> ModelSpec:
-        return self.state.models[min(place, len(self.state.models) - 1)]
-
-    async def _call_model(self, effect: fx.CallModel) -> ev.Event:
-        streamed: list[str] = []
-        self._streamed[effect.id] = streamed
-        publish = self.bus.publish
-
-        def emit(delta: Delta) -> None:
-            streamed.append(delta.text if isinstance(delta, TextDelta) else "")
-            publish(delta)
-
-        s = self.state
-        model = self._model_of(effect.model)
-        request = ModelRequest(effect.id, model, effect.attempt, effect.calls, s.system, s.transcript)
-        match await self.parts.model.reply(request, emit):
-            case Answered(reply=reply, usage=usage):
-                return ev.Replied(effect.id, reply, usage)
-            case Failure() as failure:
-                return _failed(effect.id, failure)
-
-    async def _sleep(self, effect: fx.Wait) -> ev.Event:
-        """A retry gets up to a quarter more, so that many agents do not come back together."""
-        ms = effect.ms
-        given = self._since.pop(effect.id, None)
-        if given is not None:
-            ms = max(0, ms - max(0, self.parts.clock.now() - given))
-        elif effect.why == "retry":
-            ms += random.randrange(ms // 4 + 1)
-        await self.parts.clock.sleep(ms)
-        return ev.Elapsed(effect.id)
-
-    async def _decide(self, effect: fx.Decide) -> ev.Event:
-        return ev.Decided(effect.id, await self.parts.gate.decide(effect.id, effect.call))
-
-    async def _compact(self, effect: fx.Compact) -> ev.Event:
-        s = self.state
-        request = CompactRequest(
-            effect.id, effect.cause, effect.steer, self._model_of(effect.model), s.system, s.transcript,
-            s.turn.first if s.turn else len(s.transcript), s.context, s.overhead, line(s), s.ratio,
-        )  # fmt: skip
-        match await self.parts.compactor.compact(request):
-            case Compaction() as done:
-                return ev.Compacted(
-                    effect.id, done.summary, done.keep_from, done.elide, done.size, done.opaque, done.usage
-                )
-            case Failure() as failure:
-                return _failed(effect.id, failure)
-
-    async def _check_stop(self, effect: fx.CheckStop) -> ev.Event:
-        block = await self.parts.stop_hook.check(effect.id, effect.blocks, self.state.transcript)
-        return ev.StopChecked(effect.id, block)
-
-
-def _failed(effect: int, failure: Failure) -> ev.Failed:
-    return ev.Failed(effect, failure.kind, failure.retry_after, failure.culprit, failure.usage, failure.detail)

@@ -7,10 +7,11 @@ nothing yet, so it may overlap the write of its row; it starts only when Launche
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 from noria.core import effects as fx
 from noria.core import events as ev
+from noria.core.errors import NoriaError
 from noria.core.ports import Execution, Toolbox
 from noria.core.state import Executing, State
 from noria.runtime.schedule import ClaimTable, Ticket
@@ -24,7 +25,7 @@ class Hands:
         self,
         toolbox: Toolbox,
         claims: ClaimTable,
-        answer: Callable[[ev.Event], asyncio.Future[bool]],
+        answer: Callable[[ev.Event], Awaitable[bool | NoriaError]],
         held: Callable[[], None],
     ) -> None:
         self._toolbox, self._claims, self._answer, self._held = toolbox, claims, answer, held
@@ -88,7 +89,7 @@ class Hands:
         try:
             await self._claims.start(ticket, self._toolbox.claims(run.call), self._held)
             execution = await self._toolbox.prepare(run.id, run.call)
-            if await self._answer(ev.Launched(run.id, execution.handle)):
+            if await self._answer(ev.Launched(run.id, execution.handle)) is True:
                 result = await execution.run()
                 finished = True
                 self._answer(ev.Returned(run.id, result))
