@@ -6,6 +6,7 @@ of them is called; every rule of the loop is in machine.py. Integers only: token
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Literal, TypeAlias, TypeVar
 
 from msgspec.structs import replace
@@ -417,4 +418,9 @@ def same_step(a: Step, b: Step) -> bool:
 
 def _essence(step: Step) -> tuple[object, ...]:
     calls = tuple((c.name, c.args, c.raw) for c in step.reply.calls)
-    return calls, tuple((r.status, r.content, r.code) for r in step.results)
+    return calls, tuple((r.status, r.code, *map(_without(r.spill), r.content)) for r in step.results)
+
+
+def _without(spill: str) -> Callable[[Part], Part]:
+    """A part of a result without the name of its spill file, which is another each time."""
+    return lambda part: Text(part.text.replace(spill, "")) if spill and isinstance(part, Text) else part
