@@ -288,6 +288,8 @@ class Conservation:
         later = [self.order[key(q.prompt)] for q in after.follow_ups]
         if steering != sorted(steering) or later != sorted(later) or len(set(entered)) != len(entered):
             bad("prompts are queued in order")
+        if not isinstance(event, Interrupted) and len(after.follow_ups) < len(m.before.follow_ups) - 1:
+            bad("one follow-up opens the next turn")
         if isinstance(event, Interrupted) and (after.steering or after.follow_ups):
             bad("an interrupt gives every queued prompt back")
 

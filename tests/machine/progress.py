@@ -43,6 +43,7 @@ class Progress:
         self.last_entry: Entry | None = None
         self.floor = 0
         self.number = 0
+        self.compact_attempt = 1
         self._turn()
 
     def _turn(self) -> None:
@@ -77,6 +78,9 @@ class Progress:
                 if [w.ms for w in waits] != [m.after.limits.max_time]:
                     bad("the time of a turn begins with it")
         self._notes(m, event, new)
+        causes = [s.due.cause if s.due is not None else "" for s in (m.before, m.after)]
+        if causes[0] != causes[1] or isinstance(event, Compacted):
+            self.compact_attempt = 1
         self._effects(m, event)
         self._limits(m, event)
         self._steering(m, event)
@@ -148,6 +152,7 @@ class Progress:
         elif isinstance(effect, Compact):
             if patient and effect.attempt <= policy.max_retries:
                 self._waits(m, event, effect.attempt)
+                self.compact_attempt += 1
             else:
                 self._given_up(m, effect)
 
@@ -318,8 +323,8 @@ class Progress:
             bad("the reason of a compaction stays until it is done")
         if effect.model != (after.turn.place if after.turn is not None else 0):
             bad("the model in use compacts")
-        if effect.attempt > after.policy.max_retries + 1:
-            bad("a compaction is tried again as often as a model call")
+        if effect.attempt != self.compact_attempt or effect.attempt > after.policy.max_retries + 1:
+            bad(f"this is attempt {self.compact_attempt} of a compaction, not {effect.attempt}")
 
     # -- limits, steering, the end of a turn ---------------------------------------------------------------------
 

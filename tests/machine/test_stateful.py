@@ -113,7 +113,7 @@ class Session(RuleBasedStateMachine):
     @precondition(lambda self: bool(self.simulation.stale))
     @rule(data=st.data())
     def comes_late(self, data: st.DataObject) -> None:
-        self.simulation.apply(data.draw(st.sampled_from(self.simulation.stale)))
+        self.simulation.apply(data.draw(st.sampled_from(self.simulation.stale)), "late")
 
     @rule()
     def nonsense(self) -> None:

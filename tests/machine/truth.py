@@ -44,6 +44,10 @@ class Truth:
                     self.runs[call.id] = effect.id
                 case _:
                     pass
+        if isinstance(m.event, Launched):
+            run = sim.world.ledger[m.event.effect]
+            if run.started > 1 and not run.repeatable:
+                bad("what may not be repeated runs once")
         for step in self._fresh(m):
             for call, result in zip(calls_of(step.reply), step.results, strict=True):
                 self._true(sim, m, call, result)

@@ -114,7 +114,10 @@ PLANS: tuple[Plan, ...] = (
     replace(BASE, name="little time", max_time=30_000, clock=120, calls=800, follow=40, steer=60, hang=60),
     replace(BASE, name="no time", max_time=5_000, clock=350, failing=250, ask=200, hang=100, asks=40),
     replace(BASE, name="images", images=600, failing=300, kinds=("bad_request", "network"), calls=800),
-    replace(BASE, name="loops", same=900, calls=950, cut=10, width=2, failing=20, error=0, broken=10, max_steps=40),
+    replace(
+        BASE, name="loops", same=950, calls=980, cut=0, paused=50, width=2, failing=20, error=0, broken=0, refuse=10,
+        ask=10, external=0, gate_fails=0, tool_fails=0, images=0, hang=0, rewrite=0, steer=20, max_steps=40,
+    ),
     replace(BASE, name="late", late=250, interrupt=40, failing=200),
     replace(BASE, name="reconfigured", reconfigure=80, failing=300, chain=3),
     replace(BASE, name="nonsense", nonsense=400, interrupt=40, reopen=150),

@@ -170,7 +170,7 @@ class Simulation:
         if world.chance(plan.crash):
             return self.crash()
         if self.stale and world.chance(plan.late):
-            self.apply(self.stale[self.random.randrange(len(self.stale))])
+            self.apply(self.stale[self.random.randrange(len(self.stale))], "late")
             return None
         if world.chance(plan.nonsense):
             if (event := self.nonsense()) is not None:
