@@ -455,6 +455,30 @@ def test_observers_hear_of_every_event_with_its_cost(tmp_path: pathlib.Path) -> 
     go(main)
 
 
+@pytest.mark.seed("R01")
+def test_a_call_cancelled_before_it_began_holds_nothing_up(tmp_path: pathlib.Path) -> None:
+    """An interrupt in the same moment in which the call is handed out: its task never runs."""
+
+    async def main() -> None:
+        rig = await Rig(tmp_path, [call("add", a=1, b=1), "fine"], [add]).open()
+        send = rig.journal.append
+
+        async def append(rows: Sequence[Row], *, sync: bool = False) -> None:
+            if any(isinstance(r.event, ev.Decided) for r in rows):
+                rig.driver.answer(ev.Interrupted())
+            await send(rows, sync=sync)
+
+        rig.journal.append = append  # type: ignore[method-assign]
+        await rig.prompt("go")
+        await rig.driver.wait()
+        await rig.driver.reaped()
+        assert rig.results() == ["not_started"]
+        assert (await rig.run("again")).phase == Idle("completed")
+        await rig.close()
+
+    go(main)
+
+
 def test_close_leaves_what_is_owed_for_the_next(tmp_path: pathlib.Path) -> None:
     async def main() -> None:
         journal = MemoryJournal()

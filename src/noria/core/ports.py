@@ -151,6 +151,11 @@ class Gate(Protocol):
         """The verdict. A refusal's result tells the model what to do next."""
         ...
 
+    def at_once(self, effect: int, call: Call) -> Verdict | None:
+        """The verdict where nothing outside has to be asked for it, so that it may be given before its question is on
+        disk and be written with it; None where `decide` has to be awaited."""
+        ...
+
 
 class Execution(Protocol):
     """One call, prepared: whatever process it needs exists and is held; nothing has happened yet."""

@@ -100,27 +100,36 @@ class Gates:
         self._folders = (workspace, *folders)
         self._readable = (*self._folders, *readable)
 
+    def at_once(self, effect: int, call: Call) -> Verdict | None:
+        """The verdict where there is no hook to ask, and so nothing to wait for; else None."""
+        if self.hooks:
+            return None
+        try:
+            tool = self._checked(call)
+            return tool if isinstance(tool, Refuse) else self._approve(tool, call, asked=False)
+        except Exception as error:  # noqa: BLE001 - whatever is wrong with a guard, it must not let through
+            return _check_failed(call, error)
+
     async def decide(self, effect: int, call: Call) -> Verdict:
         """The verdict. Never raises but for being cancelled: what fails in a gate or a hook refuses the call."""
         try:
             return await self._decide(effect, call)
         except Exception as error:  # noqa: BLE001 - whatever is wrong with a guard or a hook, it must not let through
-            reason = f"{type(error).__name__}: {error}"
-            return refuse(
-                call,
-                "denied",
-                f"ERROR: {call.name} was not run: the check before it failed ({reason}). Do not retry it; say so",
-            )
+            return _check_failed(call, error)
 
-    async def _decide(self, effect: int, call: Call) -> Verdict:
+    def _checked(self, call: Call) -> Checked | Refuse:
+        """The tool, where it is known, offered in this mode, and the arguments fit."""
         tool = self._tools.get(call.name)
         if tool is None:
             return self._unknown(call)
         if not available(self.mode, kind(tool.name, read_only=tool.read_only)):
             return self._blocked(call)
-        unfit = _arguments_refused(tool, call)
-        if unfit is not None:
-            return unfit
+        return _arguments_refused(tool, call) or tool
+
+    async def _decide(self, effect: int, call: Call) -> Verdict:
+        tool = self._checked(call)
+        if isinstance(tool, Refuse):
+            return tool
         asked = False
         for hook in self.hooks:
             match await hook(effect, call, call.args):
@@ -135,9 +144,9 @@ class Gates:
                     asked = True
                 case (Refuse() | External()) as verdict:
                     return verdict
-        return self._approve(tool, call, asked)
+        return self._approve(tool, call, asked=asked)
 
-    def _approve(self, tool: Checked, call: Call, asked: bool) -> Verdict:
+    def _approve(self, tool: Checked, call: Call, *, asked: bool) -> Verdict:
         claims = self._claims(call)
         strange_reads = [p for p in (*claims.reads, *claims.deep) if not inside(p, self._readable)]
         strange_writes = [p for p in claims.writes if not inside(p, self._folders)]
@@ -219,6 +228,15 @@ def refused_by_person(call: Call, reason: str = "") -> Refuse:
 def advertised(mode: PermissionMode, tools: Iterable[N]) -> list[N]:
     """The tools that are offered in the mode, in their order: those that are not blocked in it."""
     return [t for t in tools if available(mode, kind(t.name, read_only=t.read_only))]
+
+
+def _check_failed(call: Call, error: Exception) -> Refuse:
+    reason = f"{type(error).__name__}: {error}"
+    return refuse(
+        call,
+        "denied",
+        f"ERROR: {call.name} was not run: the check before it failed ({reason}). Do not retry it; say so",
+    )
 
 
 def _arguments_refused(tool: Checked, call: Call) -> Refuse | None:

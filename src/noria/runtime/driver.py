@@ -14,6 +14,7 @@ import msgspec
 
 from noria.core import effects as fx
 from noria.core import events as ev
+from noria.core import state as st
 from noria.core.errors import IllegalEvent, IllegalValue, JournalError, NoriaError, NotSaved
 from noria.core.machine import step
 from noria.core.ports import Row
@@ -192,6 +193,14 @@ class Driver:
         self._on_folded(event, effects)
         rows.append(Row(after.count, event, effects_text(effects), self.parts.clock.now(), sent.sender))
         happened.append(Happened(after.count, event, after, effects))
+        for effect in effects:
+            if isinstance(effect, fx.Decide) and (verdict := self._at_once(effect)):
+                heard: asyncio.Future[Heard] = asyncio.get_running_loop().create_future()
+                self._fold(_Sent(ev.Decided(effect.id, verdict), heard), rows, happened, told)
+
+    def _at_once(self, effect: fx.Decide) -> ev.Verdict | None:
+        """A verdict that asks nobody: it rides with the event that called for it, one write for both."""
+        return self.parts.gate.at_once(effect.id, effect.call) if st.owed_of(self.state, effect.id) else None
 
     def _on_folded(self, event: ev.Event, effects: tuple[fx.Effect, ...]) -> None:
         """What need not wait for the disk: cancelling, and dropping the text of an attempt that died [26]."""

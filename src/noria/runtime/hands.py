@@ -32,6 +32,7 @@ class Hands:
         self._tickets: dict[str, Ticket] = {}
         self._tasks: dict[int, asyncio.Task[None]] = {}
         self._calls: dict[int, fx.RunTool] = {}
+        self._unfinished: dict[int, Execution] = {}
         self._reaping: set[asyncio.Task[None]] = set()
 
     def follow(self, state: State) -> None:
@@ -55,7 +56,8 @@ class Hands:
         if ticket is None:
             ticket = self._tickets[run.call.id] = self._claims.enter(run.call.id, self._toolbox.claims(run.call))
         self._calls[run.id] = run
-        self._tasks[run.id] = asyncio.get_running_loop().create_task(self._tool(run, ticket))
+        task = self._tasks[run.id] = asyncio.get_running_loop().create_task(self._tool(run, ticket))
+        task.add_done_callback(lambda _: self._over(run, ticket))  # also where it was cancelled before it began
 
     def once(self, effect: int) -> bool:
         """Whether this call must not run twice, so that its launch has to be safe on disk before it."""
@@ -84,14 +86,12 @@ class Hands:
             await asyncio.gather(*left, return_exceptions=True)
 
     async def _tool(self, run: fx.RunTool, ticket: Ticket) -> None:
-        execution: Execution | None = None
-        finished = False
         try:
             await self._claims.start(ticket, self._toolbox.claims(run.call), self._held)
-            execution = await self._toolbox.prepare(run.id, run.call)
+            execution = self._unfinished[run.id] = await self._toolbox.prepare(run.id, run.call)
             if await self._answer(ev.Launched(run.id, execution.handle)) is True:
                 result = await execution.run()
-                finished = True
+                del self._unfinished[run.id]
                 self._answer(ev.Returned(run.id, result))
         except asyncio.CancelledError:
             task = asyncio.current_task()
@@ -100,14 +100,14 @@ class Hands:
             self._answer(ev.Failed(run.id, "internal", detail="the tool cancelled itself"))
         except Exception as error:  # noqa: BLE001 - whatever a toolbox raises is its bug, and the call's failure [23]
             self._answer(ev.Failed(run.id, "internal", detail=f"{type(error).__name__}: {error}"))
-        finally:
-            self._over(run, ticket, None if finished else execution)
 
-    def _over(self, run: fx.RunTool, ticket: Ticket, unfinished: Execution | None) -> None:
+    def _over(self, run: fx.RunTool, ticket: Ticket) -> None:
+        """The task has ended, one way or another: what is unfinished is reaped, and only then its claims are free."""
         self._tasks.pop(run.id, None)
         self._calls.pop(run.id, None)
         if self._tickets.get(run.call.id) is ticket:
             del self._tickets[run.call.id]
+        unfinished = self._unfinished.pop(run.id, None)
         if unfinished is None:
             self._claims.leave(ticket)
             return
