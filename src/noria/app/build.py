@@ -23,13 +23,14 @@ from noria.context.spill import SpillFolder, sweep
 from noria.core import events as ev
 from noria.core.errors import UsageError
 from noria.core.machine import RULES
-from noria.core.ports import ToolSpec
+from noria.core.ports import StopHook, ToolSpec
 from noria.core.state import Limits, Policy, State
 from noria.core.transcript import Transcript
 from noria.runtime.bus import Bus, Happened, Observed
 from noria.runtime.clock import SystemClock
 from noria.runtime.driver import Driver, Parts
-from noria.tools.process import Processes, end_group, environment
+from noria.tools.environ import environment
+from noria.tools.process import Processes, end_group
 from noria.tools.registry import ToolSet, builtin
 from noria.tools.toolbox import Toolbox
 from noria.tools.workspace import Workspace
@@ -37,6 +38,7 @@ from noria.tools.workspace import Workspace
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from noria.app.shared import Shared
     from noria.core.transcript import Prompt
     from noria.models.client import Chain, Completing
     from noria.sessions.journal import SessionJournal
@@ -74,6 +76,19 @@ class _AlwaysStop:
     async def check(self, effect: int, blocks: int, transcript: Transcript) -> Prompt | None:
         """Lets it end."""
         return None
+
+
+class Brought(msgspec.Struct, frozen=True):
+    """What a program that noria is built into brings of its own. `builtin`: whether noria's tools are offered beside
+    its own (and long outputs kept in files for them). `system`: the whole system prompt, instead of the usual one.
+    `stop`: what every turn's end is put to. `shared`: what all its sessions share. `journal`: the session's, instead
+    of one that is found in the data folder."""
+
+    builtin: bool = True
+    system: str | None = None
+    stop: StopHook | None = None
+    shared: Shared | None = None
+    journal: MemoryJournal | None = None
 
 
 class House:
@@ -127,27 +142,32 @@ async def build(
     can_ask: bool = False,
     model: Completing | None = None,
     more: Sequence[Tool] = (),
+    brought: Brought = Brought(),  # noqa: B008 (frozen)
 ) -> House:
     """The house of one session, with nothing running in it yet. `can_ask`: a person answers what needs asking;
-    `model`: instead of the configured ones (a scripted one, say); `more`: tools beside the built-in ones.
+    `model`: instead of the configured ones (a scripted one, say); `more`: tools beside the built-in ones; `brought`:
+    by a program that noria is built into.
 
     Raises UsageError, NoSuchSession, SessionBusy, JournalDamaged.
     """
-    store = None if which.kind == "memory" else _store(settings)  # its thread loads SQLite while the rest is made
+    shared = brought.shared
+    store = None  # its thread loads SQLite while the rest is made
+    if which.kind != "memory":
+        store = shared.store(settings.data) if shared else _store(settings)
     try:
-        tools = _tools(settings, more)
-        journal = await _journal(store, which, settings.workspace)
+        tools = _tools(settings, more, builtin() if brought.builtin else ToolSet())
+        journal = brought.journal or await _journal(store, which, settings.workspace)
         notice = await store.ready() if store else ""
-        return await _furnish(settings, which, store, journal, tools, can_ask, model, (notice,) if notice else ())
+        notices = (notice,) if notice else ()
+        return await _furnish(settings, which, store, journal, tools, can_ask, model, notices, brought)
     except BaseException:
-        if store is not None:
+        if store is not None and shared is None:
             await store.close()
         raise
 
 
-def _tools(settings: Settings, more: Sequence[Tool]) -> ToolSet:
+def _tools(settings: Settings, more: Sequence[Tool], tools: ToolSet) -> ToolSet:
     """The tools on offer. Raises UsageError for one that does not exist."""
-    tools = builtin()
     for each in more:
         tools.add(each)
     if not settings.tools:
@@ -196,6 +216,7 @@ async def _furnish(
     can_ask: bool,
     model: Completing | None,
     notices: tuple[str, ...],
+    brought: Brought,
 ) -> House:
     """Everything around the journal."""
     from noria.guard.gates import Gates, advertised
@@ -203,18 +224,22 @@ async def _furnish(
     clock, record = SystemClock(), Record()
     session, root, moved = _place(settings, journal)
     notices = (*settings.notices, *notices, *moved)
-    outputs = SpillFolder(_outputs(settings, session))
+    shared = brought.shared
+    outputs = SpillFolder(_outputs(settings, session)) if brought.builtin else None
     workspace = Workspace(root)
-    toolbox = Toolbox(tools, workspace, Processes(environment(hide=settings.secrets)), outputs)
+    processes = Processes(environment(hide=settings.secrets)) if brought.builtin else Processes({})
+    toolbox = Toolbox(tools, workspace, processes, outputs, threads=shared.threads if shared else None)
     asked = "person" if can_ask else "pause" if settings.on_ask == "pause" else "deny"
-    gate = Gates(tools, toolbox.claims, root, mode=settings.mode, asked=asked, readable=(outputs.folder,))
+    readable = (outputs.folder,) if outputs else ()
+    gate = Gates(tools, toolbox.claims, root, mode=settings.mode, asked=asked, readable=readable)
     specs = tuple(t.spec for t in advertised(settings.mode, tools))
-    own = model is None
-    model = model or _chain(settings, specs, journal)
+    own = model is None and shared is None
+    model = model or _chain(settings, specs, journal, shared)
     day = _day(journal.row(1).at if _length(journal) else clock.now())
-    opened = _opened(settings, root, specs, day)
-    parts = Parts(model, PlainCompactor(model.complete), gate, toolbox, _AlwaysStop(), journal, clock)
-    bus = _RecordingBus(record)
+    opened = _opened(settings, root, specs, day, brought.system)
+    stop = brought.stop or _AlwaysStop()
+    parts = Parts(model, PlainCompactor(model.complete), gate, toolbox, stop, journal, clock)
+    bus, claims = _RecordingBus(record), shared.claims(root) if shared else None
     if _length(journal):
         from noria.app.resume import Today, finished_calls, resume
         from noria.tools.again import seen_again
@@ -222,29 +247,37 @@ async def _furnish(
         found = await resume(journal, Today(opened, which.kind == "fork"), clock.now(), toolbox.repeatable, end_group)
         seen_again(workspace, finished_calls(found.state, journal))
         record.text = last_text(found.state)
-        driver = Driver(found.state, parts, bus, since=found.since)
+        driver = Driver(found.state, parts, bus, claims, since=found.since)
         house = House(settings, session, driver, record, (*notices, *found.notices))
     else:
-        house = House(settings, session, Driver(State(), parts, bus), record, notices)
+        house = House(settings, session, Driver(State(), parts, bus, claims), record, notices)
         house.opening = opened
     house.toolbox = toolbox
-    if store is None:
+    if outputs is not None and store is None:
         house.closing.callback(outputs.clear)
-    else:
+    elif outputs is not None:
         house.closing.callback(sweep, os.path.dirname(outputs.folder), clock.now() / 1_000)
-    closing = (store and store.close, journal.close, own and model.aclose, toolbox.close, house.driver.close)
+    closing = (
+        store and not shared and store.close,
+        journal.close,
+        own and model.aclose,
+        toolbox.close,
+        house.driver.close,
+    )
     for close in closing:
         if close:
             house.closing.push_async_callback(close)
     return house
 
 
-def _chain(settings: Settings, specs: tuple[ToolSpec, ...], journal: SessionJournal | MemoryJournal) -> Chain:
+def _chain(
+    settings: Settings, specs: tuple[ToolSpec, ...], journal: SessionJournal | MemoryJournal, shared: Shared | None
+) -> Chain:
     """The configured models, over one transport."""
     from noria.models.client import Chain, http_model
     from noria.models.transport import Transport
 
-    transport = Transport()
+    transport = shared.transport if shared else Transport()
     models = (http_model(e, tools=specs, images=journal, transport=transport) for e in settings.models)
     return Chain({e.name: model for e, model in zip(settings.models, models, strict=True)})
 
@@ -277,9 +310,13 @@ def _day(ms: int) -> str:
     return time.strftime("%Y-%m-%d", time.localtime(ms / 1_000))
 
 
-def _opened(settings: Settings, root: str, specs: tuple[ToolSpec, ...], day: str) -> ev.Opened:
-    """The first event of a session with these settings."""
-    system = system_prompt(workspace=root, day=day, mode=settings.mode, base=settings.system, persona=settings.persona)
+def _opened(
+    settings: Settings, root: str, specs: tuple[ToolSpec, ...], day: str, system: str | None = None
+) -> ev.Opened:
+    """The first event of a session with these settings; `system` is the whole system prompt where it is given."""
+    if system is None:
+        base, persona = settings.system, settings.persona
+        system = system_prompt(workspace=root, day=day, mode=settings.mode, base=base, persona=persona)
     listed = "".join(f"{s.name}{s.description}{s.schema}" for s in specs).encode()
     limits = Limits(
         settings.max_steps, settings.max_tokens, round(settings.max_cost * 1_000_000), round(settings.max_time * 1_000)

@@ -23,6 +23,11 @@ class MemoryJournal:
         self._attachments: dict[str, bytes] = {}
 
     @property
+    def last(self) -> int:
+        """The number of the last row; 0 where there is none."""
+        return len(self._rows)
+
+    @property
     def unsaved(self) -> int:
         """How many rows wait to be written: none, for nothing is."""
         return 0

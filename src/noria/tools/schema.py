@@ -6,7 +6,9 @@ Owns: the decorator `tool`, the class Tool, the derivation of a schema. Must not
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Annotated, Any, TypeAlias, get_args, get_origin, get_type_hints, overload
+from functools import partial
+from types import CodeType
+from typing import Annotated, Any, TypeAlias, TypeVar, get_args, get_origin, get_type_hints, overload
 
 import msgspec
 
@@ -17,6 +19,18 @@ from noria.tools.workspace import Workspace
 Claim: TypeAlias = Callable[[Mapping[str, Any], Workspace], Claims]
 Function: TypeAlias = Callable[..., Any]
 
+T = TypeVar("T")
+
+
+class Needed:
+    """The mark of a parameter that is no argument of the model's: see `Deps`."""
+
+
+Deps: TypeAlias = Annotated[T, Needed()]
+"""A keyword-only parameter of this type (`*, db: Deps[Database]`) gets what the program hands to its agent's tools (a
+database, a client, who is asking); so does one that is called `deps`, whatever its type. The model never sees it."""
+
+DEPS = "deps"
 RUN = "run"  # the keyword-only parameter by which a function asks for its noria.tools.run.Run
 
 
@@ -83,7 +97,10 @@ class Tool:
         self._claims = claims
         self._described: Function = described
         self._text = description
-        self._derived: _Derived | None = _Derived(description, schema, None) if schema is not None else None
+        self._derived: _Derived | None = None
+        if schema is not None:
+            by_name = code is not None and DEPS in _keyword_only(code)
+            self._derived = _Derived(description, schema, None, DEPS if by_name else "")
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """The function itself."""
@@ -135,6 +152,19 @@ class Tool:
             return {name: msgspec.convert(value, derived.types[name]) for name, value in fitted.items()}
         except msgspec.ValidationError as error:  # what a type asks for beyond its schema (a date, an enum's method)
             raise Unfit(str(error)) from None
+
+    def bound(self, deps: object = None, claims: Claim | None = None) -> Tool:
+        """The tool for one session: with what its parameter for dependencies gets, if it has one, and with the claims
+        it makes where it declares none."""
+        derived = self._derive()
+        tool = Tool.__new__(Tool)
+        for slot in Tool.__slots__:
+            setattr(tool, slot, getattr(self, slot))
+        if derived.deps:
+            tool.function = partial(self.function, **{derived.deps: deps})
+        if not (self._claims or self.read_only):
+            tool._claims = claims
+        return tool
 
     def claims(self, args: Mapping[str, Any], workspace: Workspace) -> Claims:
         """What a call with these arguments touches: as the tool declares it; undeclared, nothing for a tool that is
@@ -194,11 +224,13 @@ def writes(*names: str) -> Claim:
 
 
 class _Derived(msgspec.Struct, frozen=True):
-    """What is known of a tool once it was asked for. `types`: by argument; none with a schema of the tool's own."""
+    """What is known of a tool once it was asked for. `types`: by argument; none with a schema of the tool's own.
+    `deps`: the parameter that gets the dependencies; empty where there is none."""
 
     description: str
     schema: Schema
     types: Mapping[str, Any] | None
+    deps: str = ""
 
 
 def _derive(function: Function, name: str, description: str) -> _Derived:
@@ -211,9 +243,11 @@ def _derive(function: Function, name: str, description: str) -> _Derived:
         hints = get_type_hints(function, include_extras=True)
     except NameError as error:
         raise TypeError(f"tool {name}: the types of its arguments have to be known in its module: {error}") from None
+    deps = _deps(code, names, hints, name)
+    names = [n for n in names if n != deps]
     untyped = [n for n in names if n not in hints]
     if untyped:
-        raise TypeError(f"tool {name}: give the argument {untyped[0]!r} a type")
+        raise TypeError(f"tool {name}: give the argument {untyped[0]!r} a type, such as `{untyped[0]}: str`")
     defaults = dict(function.__kwdefaults__ or {})
     values = function.__defaults__ or ()
     positional = code.co_varnames[: code.co_argcount]
@@ -238,7 +272,24 @@ def _derive(function: Function, name: str, description: str) -> _Derived:
     if required:
         schema["required"] = required
     schema["additionalProperties"] = False
-    return _Derived(description or said, schema, {n: _bare(hints[n]) for n in names})
+    return _Derived(description or said, schema, {n: _bare(hints[n]) for n in names}, deps)
+
+
+def _keyword_only(code: CodeType) -> tuple[str, ...]:
+    return code.co_varnames[code.co_argcount : code.co_argcount + code.co_kwonlyargcount]
+
+
+def _deps(code: CodeType, names: list[str], hints: Mapping[str, Any], tool: str) -> str:
+    """The parameter for dependencies: marked with `Deps[...]`, or keyword-only and called `deps`. Raises TypeError for
+    a marked one that could be given by place, as the model's arguments are, and for a second one."""
+    alone = _keyword_only(code)
+    marked = [n for n in names if any(isinstance(m, Needed) for m in getattr(hints.get(n), "__metadata__", ()))]
+    found = marked + [n for n in alone if n == DEPS and n not in marked]
+    if len(found) > 1:
+        raise TypeError(f"tool {tool}: {found[0]} and {found[1]} both ask for dependencies; leave one")
+    if found and found[0] not in alone:
+        raise TypeError(f"tool {tool}: make {found[0]} keyword-only: put `*, ` before it, behind the other arguments")
+    return found[0] if found else ""
 
 
 def _docstring(text: str, names: list[str]) -> tuple[str, dict[str, str]]:

@@ -42,15 +42,18 @@ class Toolbox:
         spill: Spill | None = None,
         *,
         post: Sequence[Post] = (),
+        threads: Executor | None = None,
     ) -> None:
         """`post`: stages that each result passes after its tool, in order; one that fails leaves the result as it
-        was, with a notice."""
+        was, with a notice. `threads`: where functions that are not async work, shared by several toolboxes; without
+        it the toolbox has its own, which end with it."""
         self.tools = tools
         self.workspace = workspace
         self.processes = processes or Processes()
         self.spill = spill
         self.post = tuple(post)
-        self._threads: Executor | None = None
+        self._threads = threads
+        self._shared = threads is not None
 
     def claims(self, call: Call) -> Claims:
         """What the call touches, from its arguments. What cannot be told is everything."""
@@ -90,7 +93,7 @@ class Toolbox:
 
     async def close(self) -> None:
         """End what the session's commands left running, and the threads."""
-        if self._threads is not None:
+        if self._threads is not None and not self._shared:
             self._threads.shutdown(wait=False, cancel_futures=True)
             self._threads = None
         await self.processes.close()
