@@ -13,7 +13,8 @@ import msgspec
 
 from noria.context.spill import SpillFolder
 from noria.core.content import Call, Result, make_call
-from noria.tools.process import Processes, environment
+from noria.tools.environ import environment
+from noria.tools.process import Processes
 from noria.tools.registry import ToolSet, builtin
 from noria.tools.schema import Tool
 from noria.tools.toolbox import Post, Toolbox

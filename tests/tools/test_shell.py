@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from noria.core.ports import Claims
-from noria.tools.process import environment
+from noria.tools.environ import environment
 from noria.tools.result import LIMIT
 from tests.tools.helpers import Bench, call, living
 

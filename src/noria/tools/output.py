@@ -12,6 +12,8 @@ from noria.tools.result import LIMIT, Spill, SpillFile, clean, head_border, join
 class Output:
     """`total` bytes came, with `lines` line ends in them. `path`: where the spill file lies once there is one."""
 
+    enough = False  # every byte is wanted
+
     __slots__ = ("_eager", "_file", "_settled", "_spill", "_tail", "head", "lines", "path", "problem", "total")
 
     def __init__(self, spill: Spill | None, path: str) -> None:

@@ -1,7 +1,7 @@
 """The one way in which noria starts a process: held until it is let go, known by group and start, ended with its tree.
 
-Owns: the held shell, its environment, its pipes, waiting and stopping. Must not know: what a tool makes of it. A
-sandbox stands behind this port: it changes what is started, nothing else.
+Owns: the held shell, programs without a shell, their pipes, waiting and stopping. Must not know: what a tool makes of
+it. A sandbox stands behind this port: it changes what is started, nothing else.
 """
 
 from __future__ import annotations
@@ -10,15 +10,16 @@ import asyncio
 import os
 import signal
 import subprocess
-from collections.abc import Iterable, Mapping
-from typing import Literal, TypeAlias
+from collections.abc import Mapping, Sequence
+from typing import Generic, Literal, Protocol, TypeAlias, TypeVar
 
 from noria.core.events import Handle
 from noria.tools import proctree
+from noria.tools.environ import environment
 from noria.tools.output import Output
 from noria.tools.result import Spill, ToolError
 
-Ending: TypeAlias = Literal["exited", "timeout", "stopped"]
+Ending: TypeAlias = Literal["exited", "timeout", "stopped", "enough"]
 
 LINGER = 0.1  # seconds that what a command left running may take to end by itself
 SAVE_AFTER = 0.1  # seconds after which the output of a running command is on disk as it comes
@@ -30,49 +31,37 @@ LONGEST = 131_071  # bytes of one argument of a program (Linux: 32 pages)
 # where that line is no bash at all, the shell ends without waiting, with nothing run either.
 HOLD = "read -r _ || exit 0; exec </dev/null; "
 
-# Nothing may wait for a person, page, or open an editor.
-QUIET = {
-    "PAGER": "cat",
-    "GIT_PAGER": "cat",
-    "MANPAGER": "cat",
-    "SYSTEMD_PAGER": "cat",
-    "EDITOR": "true",
-    "VISUAL": "true",
-    "GIT_EDITOR": "true",
-    "GIT_TERMINAL_PROMPT": "0",
-    "SSH_ASKPASS_REQUIRE": "never",
-    "DEBIAN_FRONTEND": "noninteractive",
-    "PIP_NO_INPUT": "1",
-    "TERM": "dumb",
-}
-
-# The keys that noria itself may be using. What else looks like a secret stays: commands may need it.
-KEYS = frozenset(
-    [
-        "ANTHROPIC_API_KEY",
-        "ANTHROPIC_AUTH_TOKEN",
-        "OPENAI_API_KEY",
-        "GEMINI_API_KEY",
-        "GOOGLE_API_KEY",
-        *(f"{vendor}_API_KEY" for vendor in ("AZURE_OPENAI", "CEREBRAS", "COHERE", "DASHSCOPE", "DEEPSEEK")),
-        *(f"{vendor}_API_KEY" for vendor in ("FIREWORKS", "GROQ", "KIMI", "MINIMAX", "MISTRAL", "MOONSHOT")),
-        *(f"{vendor}_API_KEY" for vendor in ("NVIDIA", "OPENROUTER", "PERPLEXITY", "TOGETHER", "XAI", "ZAI")),
-    ]
-)
+# The same for a program with its arguments: the shell makes way for it.
+HOLD_PROGRAM = HOLD + 'exec "$@"'
 
 
-def environment(
-    given: Mapping[str, str] | None = None, *, hide: Iterable[str] = (), show: Iterable[str] = ()
-) -> dict[str, str]:
-    """The environment of commands: the given one (this process's own) without the agent's keys, with QUIET.
+class Sink(Protocol):
+    """What takes a program's output while it comes."""
 
-    `hide`: more names to leave out (those that the configuration takes keys from); `show`: names to leave in after
-    all. noria's own settings for models are left out too, since their headers may hold keys.
-    """
-    hidden = (KEYS | set(hide)) - set(show)
-    source = os.environ if given is None else given
-    kept = {k: v for k, v in source.items() if k not in hidden and not k.startswith("NORIA_MODELS")}
-    return kept | QUIET
+    @property
+    def path(self) -> str:
+        """The file that has the whole output; empty where there is none."""
+        ...
+
+    @property
+    def enough(self) -> bool:
+        """Whether no more is wanted: the program is ended then."""
+        ...
+
+    def feed(self, data: bytes) -> None:
+        """More was printed."""
+        ...
+
+    def keep(self) -> None:
+        """The program has been running for a moment."""
+        ...
+
+    def settle(self) -> None:
+        """It was stopped."""
+        ...
+
+
+S = TypeVar("S", bound=Sink)
 
 
 class Processes:
@@ -89,7 +78,7 @@ class Processes:
         self._count = 0
         self._shell = ""
 
-    def hold(self, command: str, cwd: str, spill: Spill | None = None, name: str = "") -> Held:
+    def hold(self, command: str, cwd: str, spill: Spill | None = None, name: str = "") -> Held[Output]:
         """Start a shell that will run the command in the folder `cwd` once it is let go.
 
         Its spill file is `name` with the mark of its processes added. Raises ToolError where it cannot be started.
@@ -98,34 +87,65 @@ class Processes:
             raise ToolError("a command cannot hold a NUL character")
         if len(command.encode("utf-8", "replace")) + len(HOLD) > LONGEST:
             raise ToolError("the command is longer than 128 kB: write it to a file with write_file, then run that")
-        self._count += 1
-        mark = f"{self._token}x{self._count}"
+        mark = self._next_mark()
+        shell = self._find_shell()
+        output = Output(spill, spill.path(f"{name}-{mark}.txt") if spill else "")
+        return self._start([os.path.basename(shell), "-c", HOLD + command], shell, cwd, mark, output, None, True)
+
+    def start(
+        self, argv: Sequence[str], cwd: str, output: S, errors: Sink | None = None, *, held: bool = False
+    ) -> Held[S]:
+        """Start a program (`argv[0]`: its absolute path) in the folder `cwd`, with no shell and no input.
+
+        It runs at once unless `held`; its output is taken from `run` on. What it writes to stderr goes to `errors`,
+        or where the output goes. Raises ToolError where it cannot be started.
+        """
+        if any("\0" in word for word in argv):
+            raise ToolError("an argument of a program cannot hold a NUL character")
+        mark, program = self._next_mark(), argv[0]
+        if held:
+            program = self._find_shell()
+            argv = [os.path.basename(program), "-c", HOLD_PROGRAM, program, *argv]
+        return self._start(argv, program, cwd, mark, output, errors, held)
+
+    def _start(
+        self, argv: Sequence[str], program: str, cwd: str, mark: str, output: S, errors: Sink | None, held: bool
+    ) -> Held[S]:
         marks = f"{self._outer},{mark}" if self._outer else mark
-        env = self._env | {proctree.MARK.encode(): marks.encode()}
-        path = spill.path(f"{name}-{mark}.txt") if spill else ""
-        self._shell = self._shell or _find_shell()
         pipes: list[int] = []
         try:
-            pipes += os.pipe()
-            pipes += os.pipe()
-            go_read, go, out, out_write = pipes
+            for _ in range(1 + held + (errors is not None)):
+                pipes += os.pipe()
             process = subprocess.Popen(
-                [os.path.basename(self._shell), "-c", HOLD + command],
-                executable=self._shell,
-                stdin=go_read,
-                stdout=out_write,
-                stderr=out_write,
+                argv,
+                executable=program,
+                stdin=pipes[-2] if held else subprocess.DEVNULL,
+                stdout=pipes[1],
+                stderr=pipes[1] if errors is None else pipes[3],
                 cwd=cwd,
-                env=env,
+                env=self._env | {proctree.MARK.encode(): marks.encode()},
                 start_new_session=True,
             )
         except (OSError, ValueError) as error:
             for fd in pipes:
                 os.close(fd)
             raise ToolError(_not_started(error, cwd)) from None
-        os.close(go_read)
-        os.close(out_write)
-        return Held(process, go, out, mark, Output(spill, path))
+        sinks: dict[int, Sink] = {pipes[0]: output}
+        if errors is not None:
+            sinks[pipes[2]] = errors
+        go = pipes[-1] if held else -1
+        for fd in pipes:
+            if fd not in sinks and fd != go:
+                os.close(fd)
+        return Held(process, go, sinks, mark, output)
+
+    def _next_mark(self) -> str:
+        self._count += 1
+        return f"{self._token}x{self._count}"
+
+    def _find_shell(self) -> str:
+        self._shell = self._shell or _find_shell()
+        return self._shell
 
     async def close(self) -> None:
         """End everything that this session's commands started and that still runs."""
@@ -136,20 +156,35 @@ class Processes:
         proctree.kill_all(proctree.Tree(-1, self._token), everywhere=True)
 
 
-class Held:
-    """A process that was started and waits to be let go."""
+class Held(Generic[S]):
+    """A process that was started, and waits to be let go where it is held."""
 
-    __slots__ = ("_ending", "_go", "_loop", "_out", "_over", "_pidfd", "_process", "ended", "handle", "output", "tree")
+    __slots__ = (
+        "_ending",
+        "_go",
+        "_loop",
+        "_over",
+        "_pidfd",
+        "_process",
+        "_sinks",
+        "ended",
+        "handle",
+        "output",
+        "tree",
+    )
 
-    def __init__(self, process: subprocess.Popen[bytes], go: int, out: int, mark: str, output: Output) -> None:
+    def __init__(self, process: subprocess.Popen[bytes], go: int, sinks: dict[int, Sink], mark: str, output: S) -> None:
+        """`sinks`: who takes what comes from each pipe, the output's first."""
         self.output = output
         self.ended: tuple[str, ...] = ()  # the names of what it left running and was ended
         leader = proctree.look(process.pid)
         self.handle = Handle(process.pid, leader.start if leader else 0, output.path)
-        self.tree = proctree.Tree(process.pid, mark, f"pipe:[{os.fstat(out).st_ino}]")
+        self.tree = proctree.Tree(process.pid, mark, f"pipe:[{os.fstat(next(iter(sinks))).st_ino}]")
         self._process = process
         self._go = go
-        self._out = out
+        self._sinks = sinks
+        for fd in sinks:
+            os.set_blocking(fd, False)
         self._pidfd = -1
         self._over: asyncio.Future[Ending] | None = None
         self._ending: asyncio.Task[None] | None = None
@@ -164,16 +199,16 @@ class Held:
         """Let it go and wait until it has ended, for `timeout` seconds at most; nothing it started is left then.
 
         Its end is the end of the shell, not of the pipe: what still runs after a moment is ended, its name in
-        `ended`. Cancelling stops it first.
+        `ended`. Cancelling stops it first. May be called once.
         """
-        if self._ending is not None or self._go < 0:
+        if self._ending is not None or self._over is not None:
             return "stopped"
         loop = self._loop = asyncio.get_running_loop()
         over = self._over = loop.create_future()
         timers: list[asyncio.TimerHandle] = []
         try:
-            os.set_blocking(self._out, False)
-            loop.add_reader(self._out, self._read)
+            for fd in self._sinks:
+                loop.add_reader(fd, self._take, fd, 4)  # a little at a time: nothing else in the loop has to wait
             self._watch(loop)
             timers.append(loop.call_later(timeout, self._resolve, "timeout"))
             timers.append(loop.call_later(SAVE_AFTER, self.output.keep))
@@ -210,6 +245,8 @@ class Held:
         self._drain()
         self.output.settle()
         self._resolve("stopped")
+        if self._over is None:  # nobody waits for it, or will
+            self._close()
 
     async def _gather(self) -> None:
         """The shell has ended: take what is in the pipe, and end what it left running."""
@@ -229,6 +266,8 @@ class Held:
 
     def _let_go(self) -> None:
         go, self._go = self._go, -1
+        if go < 0:
+            return
         try:
             os.write(go, b"\n")
         except BrokenPipeError:  # it was killed while it was held
@@ -259,26 +298,26 @@ class Held:
         if self._over is not None and not self._over.done():
             self._over.set_result(ending)
 
-    def _read(self) -> None:
-        """Some output is there: take a little, so that nothing else in the loop has to wait."""
-        self._take(4)
-
     def _drain(self) -> None:
-        """Take what is in the pipe, as much as a pipe can hold, without waiting for its end."""
-        self._take(64)
+        """Take what is in the pipes, as much as a pipe can hold, without waiting for their end."""
+        for fd in list(self._sinks):
+            self._take(fd, 64)
 
-    def _take(self, most: int) -> None:
+    def _take(self, fd: int, most: int) -> None:
         for _ in range(most):
-            if self._out < 0:
+            sink = self._sinks.get(fd)
+            if sink is None:
                 return
             try:
-                data = os.read(self._out, READ)
+                data = os.read(fd, READ)
             except BlockingIOError:
                 return
             if not data:
-                self._close_out()
+                self._close_pipe(fd)
                 return
-            self.output.feed(data)
+            sink.feed(data)
+            if sink.enough:
+                self._resolve("enough")
 
     def _unwatch(self) -> None:
         if self._pidfd >= 0 and self._loop is not None:
@@ -286,16 +325,16 @@ class Held:
             os.close(self._pidfd)
             self._pidfd = -1
 
-    def _close_out(self) -> None:
-        if self._out >= 0:
-            if self._loop is not None:
-                self._loop.remove_reader(self._out)
-            os.close(self._out)
-            self._out = -1
+    def _close_pipe(self, fd: int) -> None:
+        del self._sinks[fd]
+        if self._loop is not None:
+            self._loop.remove_reader(fd)
+        os.close(fd)
 
     def _close(self) -> None:
         self._unwatch()
-        self._close_out()
+        for fd in list(self._sinks):
+            self._close_pipe(fd)
 
 
 async def end_group(handle: Handle) -> bool:

@@ -11,6 +11,7 @@ import msgspec
 from noria.core.content import Result, Status, Text
 from noria.core.events import Handle
 from noria.core.ports import Claims
+from noria.tools.output import Output
 from noria.tools.process import HOLD, Held
 from noria.tools.result import LIMIT, ToolError
 from noria.tools.run import Run
@@ -51,7 +52,7 @@ class Running:
 
     __slots__ = ("_held", "_timeout")
 
-    def __init__(self, held: Held, timeout: float) -> None:
+    def __init__(self, held: Held[Output], timeout: float) -> None:
         self._held = held
         self._timeout = timeout
 
@@ -71,7 +72,7 @@ class Running:
                     "started. Give a longer timeout (at most 600) or run less. Output so far:\n"
                 )
                 return self._result("error", before, [])
-            case "stopped":
+            case "stopped" | "enough":
                 return self._result("interrupted", "ERROR: interrupted; it was ended. Output so far:\n", [])
 
     async def stop(self) -> None:
@@ -91,7 +92,7 @@ class Running:
         )
 
 
-def _notes(held: Held) -> list[str]:
+def _notes(held: Held[Output]) -> list[str]:
     """What is to be told after the output: how the command ended where not well, and what it left running."""
     notes: list[str] = []
     code = held.code if held.code >= 0 else 128 - held.code  # as a shell tells of a signal
