@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from noria.core.content import Block, Call, Reasoning, Reply, Text, make_call, object_error
+from noria.core.content import Block, Call, End, Opaque, Reasoning, Reply, Text, make_call, object_error
 from noria.core.ports import CallDelta, Emit, Failure, ReasoningDelta, TextDelta
 from noria.models.encode import mended
 
@@ -38,12 +38,15 @@ class Slot:
 
 
 class Run:
-    """A run of text or reasoning: pieces, and the half of a character that may wait for its other half."""
+    """A run of text or reasoning: pieces, and the half of a character that may wait for its other half. `data` is the
+    provider's own form of it; to one that is `closed` nothing is added by the way."""
 
-    __slots__ = ("half", "kind", "pieces")
+    __slots__ = ("closed", "data", "half", "kind", "pieces")
 
-    def __init__(self, kind: Literal["text", "reasoning"]) -> None:
+    def __init__(self, kind: Literal["text", "reasoning"], *, closed: bool = False) -> None:
         self.kind: Literal["text", "reasoning"] = kind
+        self.data = ""
+        self.closed = closed
         self.pieces: list[str] = []
         self.half = ""
 
@@ -63,6 +66,15 @@ class Run:
         return "".join(self.pieces) + ("\ufffd" if self.half else "")
 
 
+class Held:
+    """The place of a block that only its provider understands; without `data` in the end it is left out."""
+
+    __slots__ = ("data",)
+
+    def __init__(self) -> None:
+        self.data = ""
+
+
 class Accumulator:
     """Gathers one reply of `model` for `effect`; what can be shown goes to `emit` at once."""
 
@@ -70,7 +82,7 @@ class Accumulator:
         self._model = model
         self._effect = effect
         self._emit = emit
-        self._parts: list[Run | Slot] = []
+        self._parts: list[Run | Slot | Held] = []
         self._slots: list[Slot] = []
         self._by_index: dict[int, Slot] = {}
         self._by_id: dict[str, Slot] = {}
@@ -88,11 +100,31 @@ class Accumulator:
 
     def _run(self, kind: Literal["text", "reasoning"]) -> Run:
         last = self._parts[-1] if self._parts else None
-        if isinstance(last, Run) and last.kind == kind:
+        if isinstance(last, Run) and last.kind == kind and not last.closed:
             return last
         run = Run(kind)
         self._parts.append(run)
         return run
+
+    # -- blocks that a dialect opens and fills by itself -----------------------------------------------------------
+
+    def block(self, kind: Literal["text", "reasoning"]) -> Run:
+        """A block of its own, in its place; `add` fills it."""
+        run = Run(kind, closed=True)
+        self._parts.append(run)
+        return run
+
+    def add(self, run: Run, piece: str) -> None:
+        """More of a block."""
+        if piece and (shown := run.add(piece)):
+            made = TextDelta if run.kind == "text" else ReasoningDelta
+            self._emit(made(self._effect, shown))
+
+    def opaque(self) -> Held:
+        """The place of a provider's block, whose data come later."""
+        held = Held()
+        self._parts.append(held)
+        return held
 
     # -- tool calls ----------------------------------------------------------------------------------------------
 
@@ -111,6 +143,19 @@ class Accumulator:
             slot.name = _named(slot, name)
         if arguments:
             slot.pieces.append(arguments)
+        if slot.name and not slot.told:
+            slot.told = True
+            self._emit(CallDelta(self._effect, slot.order, slot.name))
+
+    def settle(self, index: int, wire_id: str, name: str, arguments: str) -> None:
+        """The whole call at an index, as the server says it in the end: it stands for all pieces."""
+        slot = self._by_index.get(index)
+        if slot is None:
+            slot = self._by_index[index] = self._add(index)
+        self._open = slot
+        slot.wire_id = wire_id or slot.wire_id
+        slot.name = name.strip() or slot.name
+        slot.pieces = [arguments]
         if slot.name and not slot.told:
             slot.told = True
             self._emit(CallDelta(self._effect, slot.order, slot.name))
@@ -140,7 +185,7 @@ class Accumulator:
         """Whether a tool call was seen."""
         return any(s.name or s.pieces or s.wire_id for s in self._slots)
 
-    def result(self, end: Literal["stop", "cut"]) -> Reply | Failure:
+    def result(self, end: End) -> Reply | Failure:
         """The reply that ended so, or Failure `empty` where it says nothing."""
         ordered = iter(self._ordered())
         blocks: list[Block] = []
@@ -150,10 +195,16 @@ class Accumulator:
                 if not (slot.name or slot.pieces or slot.wire_id):
                     continue
                 blocks.append(self._made(slot, cut=end == "cut" and slot is self._open))
+            elif isinstance(part, Held):
+                if part.data:
+                    blocks.append(Opaque(part.data, self._model))
             elif part.kind == "text":
-                blocks.append(Text(part.text()))
-            else:
-                blocks.append(Reasoning(part.text(), self._model))
+                if text := part.text():
+                    blocks.append(Text(text))
+            elif (text := part.text()) or part.data:
+                blocks.append(Reasoning(text, self._model, part.data))
+        if end == "paused" and blocks:
+            return Reply(tuple(blocks), end, self._model)
         if any(isinstance(b, Call) or (isinstance(b, Text) and b.text.strip()) for b in blocks):
             return Reply(tuple(blocks), end, self._model)
         if end == "cut":

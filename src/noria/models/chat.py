@@ -6,23 +6,20 @@ decision 0003; message borders are a matter of two neighbours, and an entry's ow
 
 from __future__ import annotations
 
-import re
-from base64 import b64encode
 from collections.abc import Sequence
 from typing import NamedTuple, assert_never
 
 import msgspec
 
-from noria.core.content import Call, Image, Part, Reasoning, Reply, Result, Text
+from noria.core.content import Call, Image, Part, Reasoning, Reply, Text
 from noria.core.effects import Calls
 from noria.core.ports import Emit, ToolSpec
 from noria.core.transcript import Entry, Note, Prompt, Step, Summary, Transcript
 from noria.models import words
 from noria.models.catalog import Endpoint, auth_headers, join
 from noria.models.chat_reader import ChatReader
-from noria.models.encode import History, Images, WireIds, quoted
-
-_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+from noria.models.encode import History, Images, WireIds, quoted, wire_name
+from noria.models.pictures import Pictures
 
 
 class Kept(NamedTuple):
@@ -109,7 +106,7 @@ class Chat:
 
     def __init__(self, endpoint: Endpoint, tools: Sequence[ToolSpec] = (), images: Images | None = None) -> None:
         self._endpoint = endpoint
-        self._images = images
+        self._pictures = Pictures(images, taken=endpoint.profile.images)
         self._ids = WireIds()
         self._history: History[Kept] = History(self._entry)
         self._messages = self._new()
@@ -185,8 +182,8 @@ class Chat:
                 assert_never(entry)
 
     def _prompt(self, prompt: Prompt) -> Kept:
-        if prompt.elided or not self._shown(prompt.content):
-            text = words.prompt_text(prompt, self._why())
+        if prompt.elided or not self._pictures.shown(prompt.content):
+            text = words.prompt_text(prompt, self._pictures.instead)
             return Kept(text=quoted(text or words.NOTHING)[1:-1])
         parts = [_text_part(words.memory_text(prompt.memory))] if prompt.memory.strip() else []
         parts += [self._part(p) for p in prompt.content if isinstance(p, Image) or p.text.strip()]
@@ -198,9 +195,12 @@ class Chat:
         for call, result in zip(step.reply.calls, step.results, strict=True):
             closed.append(
                 b'{"role":"tool","tool_call_id":%s,"content":%s}'
-                % (quoted(self._ids.of(call)), quoted(words.result_text(result, self._pictures(result))))
+                % (
+                    quoted(self._ids.of(call)),
+                    quoted(words.result_text(result, self._pictures.notes(result.content, words.BELOW))),
+                )
             )
-            shown = self._shown(() if result.elided else result.content)
+            shown = self._pictures.shown(() if result.elided else result.content)
             if shown:
                 parts.append(_text_part(words.picture_label(call.name)))
                 parts += map(self._part, shown)
@@ -219,46 +219,19 @@ class Chat:
         return fields + b"}"
 
     def _call(self, call: Call) -> bytes:
-        name = call.name if _NAME.fullmatch(call.name) else re.sub(r"[^a-zA-Z0-9_-]", "_", call.name)[:64] or "unnamed"
         return b'{"id":%s,"type":"function","function":{"name":%s,"arguments":%s}}' % (
             quoted(self._ids.of(call)),
-            quoted(name),
+            quoted(wire_name(call.name)),
             quoted(call.args),
-        )
-
-    # -- images --------------------------------------------------------------------------------------------------
-
-    def _why(self) -> str:
-        """Why an image that is not withheld is not shown either; empty where images are taken."""
-        return "" if self._endpoint.profile.images else words.NO_IMAGES
-
-    def _shown(self, content: Sequence[Part]) -> list[Image]:
-        """The images that are sent as images."""
-        if self._why():
-            return []
-        return [p for p in content if isinstance(p, Image) and not p.withheld]
-
-    def _pictures(self, result: Result) -> str:
-        """What a tool message, which can only hold text, says of a result's images."""
-        images = [p for p in result.content if isinstance(p, Image)]
-        return "\n".join(
-            words.image_note(i) if i.withheld else words.image_note(i, self._why() or words.BELOW) for i in images
         )
 
     def _part(self, part: Part) -> bytes:
         if isinstance(part, Text):
             return _text_part(part.text)
-        data = self._bytes(part)
-        if part.withheld or data is None:
-            return _text_part(words.image_note(part, "" if part.withheld else words.GONE))
-        url = f"data:{part.media_type};base64,{b64encode(data).decode('ascii')}"
+        if instead := self._pictures.instead(part):
+            return _text_part(instead)
+        url = f"data:{part.media_type};base64,{self._pictures.base64(part)}"
         return b'{"type":"image_url","image_url":{"url":' + quoted(url) + b"}}"
-
-    def _bytes(self, image: Image) -> bytes | None:
-        try:
-            return self._images.get(image.digest) if self._images else None
-        except KeyError:
-            return None
 
 
 def _text_part(text: str) -> bytes:

@@ -1,6 +1,7 @@
 """What all dialects share in writing requests: each entry of a transcript is encoded once, and its bytes are kept.
 
-Owns: the kept encodings, which ids calls go by on the wire, JSON strings of any text. Must not know: any one dialect.
+Owns: the kept encodings, which ids and names calls go by on the wire, JSON strings of any text. Must not know: any one
+dialect.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ from noria.core.transcript import Entry, Transcript
 
 K = TypeVar("K")
 
-_WIRE_ID = re.compile(r"[a-zA-Z0-9_.:-]{1,64}")
+ANY_ID = r"[a-zA-Z0-9_.:-]{1,64}"
+_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 _encode = msgspec.json.Encoder().encode
 
 
@@ -33,14 +35,21 @@ def quoted(text: str) -> bytes:
         return _encode(mended(text))
 
 
+def wire_name(name: str) -> str:
+    """A tool's name as every provider takes it: `[a-zA-Z0-9_-]{1,64}`. A model may have called what is no tool; the
+    result has told it."""
+    return name if _NAME.fullmatch(name) else re.sub(r"[^a-zA-Z0-9_-]", "_", name)[:64] or "unnamed"
+
+
 class WireIds:
     """The ids calls go by in requests: the provider's own where it can be used, else noria's; never one twice.
 
-    The provider's can be used where it is not empty, fits `[a-zA-Z0-9_.:-]{1,64}` and stands for no other call of this
-    session. What a call was once called it is called for good, so that its kept bytes stay true.
+    The provider's can be used where it fits `pattern` and stands for no other call of this session. What a call was
+    once called it is called for good, so that its kept bytes stay true.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, pattern: str = ANY_ID) -> None:
+        self._fits = re.compile(pattern).fullmatch
         self._given: dict[str, str] = {}
         self._used: set[str] = set()
 
@@ -48,7 +57,7 @@ class WireIds:
         """The id of a call of this session, on the wire."""
         given = self._given.get(call.id)
         if given is None:
-            given = call.wire_id if _WIRE_ID.fullmatch(call.wire_id) else call.id
+            given = call.wire_id if self._fits(call.wire_id) else call.id
             number = 0
             while given in self._used:
                 given = call.id if not number else f"{call.id}_{number}"

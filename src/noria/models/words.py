@@ -6,6 +6,7 @@ what happened and what to do next; the text of a failed result begins `ERROR: `.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import assert_never
 
 from noria.core.content import Code, Image, Result, Text
@@ -21,6 +22,7 @@ NOTHING = "(an empty message)"
 BELOW = "shown below"
 GONE = "left out: its bytes are gone"
 NO_IMAGES = "left out: this model takes no images"
+ODD_IMAGE = "left out: this model takes png, jpeg, gif and webp"
 
 CODES: dict[Code, str] = {
     "": "",
@@ -131,15 +133,10 @@ def picture_label(tool: str) -> str:
     return f"[images from the result of {tool}]"
 
 
-def prompt_text(prompt: Prompt, no_images: str = "") -> str:
-    """A prompt as one text: memory, text, and a note for each image (`no_images`: why one that is not withheld is not
-    shown)."""
+def prompt_text(prompt: Prompt, instead: Callable[[Image], str] = image_note) -> str:
+    """A prompt as one text: memory, text, and for each image the text that stands for it (`instead`)."""
     if prompt.elided:
         return prompt.text[:ELIDED_HEAD] + "\n[The rest of this message was left out here to save space.]"
     parts = [memory_text(prompt.memory)] if prompt.memory.strip() else []
-    for part in prompt.content:
-        if isinstance(part, Text):
-            parts.append(part.text)
-        else:
-            parts.append(image_note(part, "" if part.withheld else no_images))
+    parts += [part.text if isinstance(part, Text) else instead(part) for part in prompt.content]
     return "\n\n".join(p for p in parts if p.strip())

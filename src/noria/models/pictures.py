@@ -1,0 +1,53 @@
+"""Which images of a transcript are sent as images, and the text that stands for those that are not.
+
+Owns: that choice, and their bytes in base64. Must not know: how a dialect writes an image.
+"""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from collections.abc import Sequence
+
+from noria.core.content import Image, Part
+from noria.models import words
+from noria.models.encode import Images
+
+USUAL = frozenset(("image/png", "image/jpeg", "image/gif", "image/webp"))
+"""What the OpenAI Responses and Anthropic Messages APIs take, by their references."""
+
+
+class Pictures:
+    """The images that can be sent: `taken` says whether this model takes any, `types` which (None: all)."""
+
+    def __init__(self, images: Images | None, *, taken: bool = True, types: frozenset[str] | None = None) -> None:
+        self._images = images
+        self._taken = taken
+        self._types = types
+
+    def instead(self, image: Image) -> str:
+        """The text that stands for an image that is not sent; empty where it is."""
+        if image.withheld:
+            return words.image_note(image)
+        if not self._taken:
+            return words.image_note(image, words.NO_IMAGES)
+        if self._types is not None and image.media_type not in self._types:
+            return words.image_note(image, words.ODD_IMAGE)
+        return words.image_note(image, words.GONE) if self._bytes(image) is None else ""
+
+    def shown(self, content: Sequence[Part]) -> list[Image]:
+        """The images that are sent as images."""
+        return [p for p in content if isinstance(p, Image) and not self.instead(p)]
+
+    def notes(self, content: Sequence[Part], where: str) -> str:
+        """A line for each image: why it is not sent, or `where` it is shown."""
+        return "\n".join(self.instead(p) or words.image_note(p, where) for p in content if isinstance(p, Image))
+
+    def base64(self, image: Image) -> str:
+        """The bytes of an image that is sent."""
+        return b64encode(self._bytes(image) or b"").decode("ascii")
+
+    def _bytes(self, image: Image) -> bytes | None:
+        try:
+            return self._images.get(image.digest) if self._images else None
+        except KeyError:
+            return None
