@@ -70,3 +70,38 @@ def test_a_cost_that_is_not_known_whole_is_null() -> None:
 
     assert cost(Usage(requests=2, cost=1_500_000)) == 1.5
     assert cost(Usage(requests=2, cost=1_500_000, unpriced=1)) is None
+
+
+def test_a_reply_that_goes_on_where_one_was_cut_is_one_text() -> None:
+    """A09, noria's form: the text is the last reply's, with the beginning of it that the output limit cut off."""
+    record = Record()
+    record.see(ev.Replied(1, Reply((Text("The answer "),), "cut")), (fx.CallModel(2, 0),))
+    record.see(ev.Replied(2, Reply((Text("is 42."),))), ())
+    assert record.text == "The answer is 42."
+    record.see(ev.Replied(3, Reply((Text("Another."),))), ())
+    assert record.text == "Another."
+
+
+def test_requests_that_were_cancelled_or_repeated_at_once_are_counted() -> None:
+    record = Record()
+    record.see(ev.Elapsed(9), (fx.CallModel(1, 0),))
+    record.see(ev.Failed(1, "empty"), (fx.CallModel(2, 0),))
+    record.see(ev.Interrupted(), (fx.Cancel((2, 7)),))
+    ended = State(ended=Ended(1, "interrupted", usage=Usage(requests=1)), phase=Idle("interrupted"))
+    made = report(ended, "s", record, FilesReport(), "")
+    assert (made.usage.requests, made.retries) == (2, 1)
+
+
+def test_what_was_stored_with_the_session_is_known_by_name() -> None:
+    record = Record()
+    record.take_up(State(turn=Turn(1, 0), phase=Executing(REPLY, 1, (Slot(CALL, 1),)), owed=(fx.Decide(1, CALL),)))
+    record.see(ev.Decided(1, ev.Refuse(Result("c", "denied", (Text("ERROR: no"),)))), ())
+    assert [(d.tool, record.text) for d in record.denials] == [("run_command", "look")]
+
+
+@pytest.mark.case("I01")
+def test_a_wait_that_is_too_long_is_said() -> None:
+    """I01: Retry-After of a day is a clean error, and no retry is claimed that was not made."""
+    line = explain("rate_limited", "answered 429", ENDPOINT, 86_400_000)
+    assert "it asks to wait 24 hours" in line
+    assert "retry" not in line

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import msgspec
 
-from noria.app.report import Files, Record, last_text
+from noria.app.report import Files, Record
 from noria.app.settings import Settings
 from noria.context.compaction import PlainCompactor
 from noria.context.prompt import system_prompt
@@ -246,7 +246,7 @@ async def _furnish(
 
         found = await resume(journal, Today(opened, which.kind == "fork"), clock.now(), toolbox.repeatable, end_group)
         seen_again(workspace, finished_calls(found.state, journal))
-        record.text = last_text(found.state)
+        record.take_up(found.state)
         driver = Driver(found.state, parts, bus, claims, since=found.since)
         house = House(settings, session, driver, record, (*notices, *found.notices))
     else:

@@ -30,11 +30,19 @@ TEXTS: dict[str, tuple[str, str]] = {
 }
 
 
-def explain(reason: str, detail: str, endpoint: Endpoint) -> str:
-    """The line for a turn that failed for `reason`; `detail` are the provider's or the transport's words, if any."""
+def explain(reason: str, detail: str, endpoint: Endpoint, wait: int = 0) -> str:
+    """The line for a turn that failed for `reason`; `detail` are the provider's or the transport's words, if any.
+    `wait`: the milliseconds it asked to wait where that was too long to be waited for, else 0."""
     what, advice = TEXTS.get(reason, (reason.replace("_", " ") or "the turn failed", "try again"))
+    if wait:
+        advice = f"it asks to wait {_span(wait)}: try again then, or choose another --model"
     names = {"model": endpoint.model, "url": endpoint.base_url}
     said = " ".join(detail.split())[:500] if reason not in ("repeated", "cut", "stopped") else ""
     if said and endpoint.base_url.split("/")[2] not in said:
         said = f"{endpoint.base_url}: {said}"
     return f"{said or what.format(**names)}: {advice.format(**names)}"
+
+
+def _span(ms: int) -> str:
+    minutes = -(-ms // 60_000)
+    return f"{minutes} minutes" if minutes < 120 else f"{-(-minutes // 60)} hours"

@@ -22,7 +22,8 @@ Reported: TypeAlias = Literal[
 
 
 class UsageReport(msgspec.Struct):
-    """Tokens. `input` contains `cached`, `output` contains `reasoning`."""
+    """Tokens. `input` contains `cached`, `output` contains `reasoning`. `requests` counts those that were
+    cancelled too, whose tokens nobody told."""
 
     requests: int = 0
     input: int = 0
@@ -64,7 +65,8 @@ class ErrorReport(msgspec.Struct):
 
 
 class Report(msgspec.Struct, tag="result", tag_field="type"):
-    """The result of a turn. `cost` is in US dollars, None where a price is unknown; `text` is the last reply's."""
+    """The result of a turn. `cost` is in US dollars, None where a price is unknown; `text` is the last reply's, with
+    what it goes on with where that was cut."""
 
     outcome: Reported
     text: str
@@ -86,8 +88,9 @@ class Report(msgspec.Struct, tag="result", tag_field="type"):
 
 
 class Record:
-    """Gathers, event by event, what the state does not keep: retries, denials, the words of the last failure, and the
-    text of the last reply (which may be empty, or half a statement after an interrupt)."""
+    """Gathers, event by event, what the state does not keep: retries, denials, the words of the last failure and the
+    wait it asked for (ms), how many requests were cancelled, and the text of the last reply (which may be empty, or
+    half a statement after an interrupt). A reply that goes on where the one before was cut is one text with it."""
 
     def __init__(self) -> None:
         self.begin()
@@ -95,34 +98,58 @@ class Record:
     def begin(self) -> None:
         """A new turn."""
         self.retries = 0
+        self.cancelled = 0
         self.denials: list[Denial] = []
         self.detail = ""
+        self.wait = 0
         self.text = ""
         self.place = 0
+        self._goes_on = False
         self._asked: dict[int, Call] = {}
+        self._requests: set[int] = set()
+
+    def take_up(self, state: State) -> None:
+        """A session that was stored: the last text, and what is still owed."""
+        self.text = last_text(state)
+        last = state.transcript.last
+        self._goes_on = isinstance(last, Step) and not last.results and last.reply.end != "stop" and bool(state.turn)
+        self._gave_out(state.owed)
 
     def see(self, event: ev.Event, effects: tuple[fx.Effect, ...]) -> None:
         """Take note of one event and the effects it gave out."""
+        self._requests.discard(getattr(event, "effect", 0))
+        self._gave_out(effects)
+        match event:
+            case ev.Replied(reply=reply) | ev.Interrupted(partial=Reply() as reply):
+                self.text = self.text + reply.text if self._goes_on else reply.text
+                self._goes_on, self.wait = reply.end != "stop" and not reply.calls, 0
+            case ev.Submitted():
+                self._goes_on = False
+            case ev.Failed(detail=detail):
+                self.detail, self.wait = detail, event.retry_after
+                if event.kind == "empty" and any(isinstance(e, fx.CallModel) for e in effects):
+                    self.retries += 1  # it is asked again at once
+            case ev.Decided(verdict=ev.Refuse(result=result)) if result.status == "denied":
+                call = self._asked.get(event.effect)
+                self.denials.append(Denial(call.name if call else "", result.text.partition("\n")[0]))
+            case _:
+                pass
+
+    def _gave_out(self, effects: tuple[fx.Effect, ...]) -> None:
         for effect in effects:
             match effect:
                 case fx.Wait(why="retry"):
                     self.retries += 1
                 case fx.CallModel(model=place):
                     self.place = place
+                    self._requests.add(effect.id)
                 case fx.Decide(call=call):
                     self._asked[effect.id] = call
+                case fx.Cancel(ids=ids):
+                    self.cancelled += len(self._requests.intersection(ids))
+                    self._requests.difference_update(ids)
                 case _:
                     pass
-        match event:
-            case ev.Replied(reply=reply) | ev.Interrupted(partial=Reply() as reply):
-                self.text = reply.text
-            case ev.Failed(detail=detail):
-                self.detail = detail
-            case ev.Decided(verdict=ev.Refuse(result=result)) if result.status == "denied":
-                call = self._asked.get(event.effect)
-                self.denials.append(Denial(call.name if call else "", result.text.partition("\n")[0]))
-            case _:
-                pass
 
 
 def report(state: State, session: str, record: Record, files: Files, message: str) -> Report:
@@ -138,7 +165,7 @@ def report(state: State, session: str, record: Record, files: Files, message: st
         session=session,
         turn=state.turns,
         steps=turn.steps if turn else ended.steps if ended else 0,
-        usage=UsageReport(usage.requests, usage.input, usage.output, usage.cached, usage.reasoning),
+        usage=UsageReport(usage.requests + record.cancelled, usage.input, usage.output, usage.cached, usage.reasoning),
         cost=None if usage.unpriced else usage.cost / 1_000_000,
         retries=record.retries,
         files=files,

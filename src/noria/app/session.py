@@ -147,7 +147,8 @@ class Session:
         """The result of the turn that runs or ran last."""
         state, record, house = self.state, self._house.record, self._house
         endpoint = house.settings.models[min(record.place, len(house.settings.models) - 1)]
-        message = explain(failure_reason(state), record.detail, endpoint)
+        too_long = record.wait if record.wait > state.policy.retry_after_max else 0
+        message = explain(failure_reason(state), record.detail, endpoint, too_long)
         return report(state, house.id, record, house.files(), message)
 
     async def close(self) -> None:

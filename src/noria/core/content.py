@@ -171,6 +171,7 @@ class Usage(Value, frozen=True, tag="usage"):
 
 
 _object = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_HALF = "an escaped half of a surrogate pair (\\ud800 to \\udfff) is no character"
 
 
 def object_error(text: str) -> str:
@@ -178,8 +179,17 @@ def object_error(text: str) -> str:
     try:
         _object.decode(text)
     except (msgspec.DecodeError, UnicodeEncodeError) as error:
-        return str(error)
+        return _HALF if "truncated" in str(error) and _half_character(text) else str(error)
     return ""
+
+
+def _half_character(text: str) -> bool:
+    """Whether all that is wrong is an escaped half of a surrogate pair without its other half (`\\ud800`): msgspec
+    takes that for the end of the text."""
+    import re  # only where a call cannot be decoded
+
+    mended = re.sub(r"(?i)(\\\\)|\\ud[89ab][0-9a-f]{2}(?!\\ud[c-f])", lambda found: found.group(1) or "?", text)
+    return mended != text and not object_error(mended)
 
 
 def make_call(name: str, written: str, *, wire_id: str = "", cut: bool = False) -> Call:

@@ -11,7 +11,7 @@ from typing import Any, Literal, Protocol, TypeAlias, TypeVar
 
 import msgspec
 
-from noria.core.content import Call, Result, Status, Text
+from noria.core.content import Call, Result, Status, Text, object_error
 from noria.core.events import Allow, Ask, External, Refuse, Verdict
 from noria.core.ports import Claims
 from noria.guard.modes import MODES, PermissionMode, available, inside, judge, kind
@@ -267,7 +267,7 @@ def _parser_message(raw: str) -> str:
     try:
         found = msgspec.json.decode(raw)
     except (msgspec.DecodeError, UnicodeEncodeError) as error:
-        return str(error)
+        return object_error(raw) or str(error)
     return f"an object is expected, not {type(found).__name__}"
 
 
