@@ -171,12 +171,12 @@ def test_flags_that_will_not_do(tmp_path: Path, options: dict[str, object], says
     [
         ("max_step = 3", "there is no key max_step; did you mean max_steps?"),
         ('[models.a]\nbaseurl = "x"', "there is no key models.a.baseurl; did you mean base_url?"),
-        ('max_steps = "many"', "max_steps: Expected `int`"),
+        ('max_steps = "many"', 'config.toml:1: max_steps must be a whole number, not "many"'),
         ("max_steps = -1", "max_steps must not be negative"),
-        ('[models.a]\ndialect = "telepathy"', "models"),
-        ("max_steps =", "is not TOML"),
-        ('allow = ["run_command(ls)"]', "allow"),
-        ('[mcp.files]\ncommand = ["x"]', "mcp"),
+        ('[models.a]\ndialect = "telepathy"', "config.toml:2: there is no dialect 'telepathy'; choose one of chat,"),
+        ("\nmax_steps =", "config.toml:2: this is not TOML: invalid value"),
+        ('\ndeny = ["run_command(ls)"]', "config.toml:2) is not built yet, and noria does not run without a guard"),
+        ('[[hooks]]\nevent = "Stop"\ncommand = "x"', "hooks ("),
     ],
 )
 def test_a_file_that_will_not_do(tmp_path: Path, config: str, says: str) -> None:

@@ -49,16 +49,20 @@ def resolve(name: str, entries: Mapping[str, ModelEntry], base_url: str | None, 
     endpoint = Endpoint(
         name=name, model=model, base_url=url, dialect=dialect, key=key, auth=auth if key else "none",
         headers=entry.headers, context_window=entry.context_window, max_output_tokens=entry.max_output_tokens,
-        price=entry.price,
+        price=entry.price, temperature=entry.temperature, reasoning_effort=entry.reasoning_effort, stream=entry.stream,
     )  # fmt: skip
     endpoint.check()
     return endpoint
 
 
+def usual_key(dialect: Dialect) -> tuple[str, ...]:
+    """The vendor's variable of the key, where this version speaks the dialect."""
+    return (USUAL[dialect][2],) if dialect in USUAL else ()
+
+
 def secret_variables(entries: Mapping[str, ModelEntry]) -> tuple[str, ...]:
     """The variables that the configuration takes keys from."""
-    named = (e.key_env if isinstance(e.key_env, list) else [e.key_env] for e in entries.values())
-    return tuple(dict.fromkeys(variable for each in named for variable in each if variable))
+    return tuple(dict.fromkeys(variable for e in entries.values() for variable in e.key_variables))
 
 
 def _named(name: str, entries: Mapping[str, ModelEntry]) -> tuple[Dialect, str]:
@@ -99,8 +103,7 @@ def local(url: str) -> bool:
 
 def _key(name: str, entry: ModelEntry, usual: str, url: str, env: Mapping[str, str]) -> str:
     """The key, or blank where a local server needs none. Raises UsageError where it is missing."""
-    variables = [entry.key_env] if isinstance(entry.key_env, str) else entry.key_env
-    variables = [v for v in variables if v] or ([] if entry.key_command else [usual])
+    variables = entry.key_variables or (() if entry.key_command else (usual,))
     key = next((env[v].strip() for v in variables if env.get(v, "").strip()), "")
     if not key and entry.key_command:
         key = _ask_command(name, entry.key_command)

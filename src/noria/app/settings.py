@@ -5,7 +5,7 @@ Owns: their shape and built-in values. Must not know: where a value came from.
 
 from __future__ import annotations
 
-from typing import Literal, TypeAlias, get_args
+from typing import Annotated, Literal, TypeAlias, get_args
 
 import msgspec
 
@@ -21,25 +21,91 @@ DIALECTS: tuple[Dialect, ...] = get_args(Dialect)
 BUILT: tuple[Dialect, ...] = ("chat",)  # the dialects that this version speaks
 
 
-class ModelEntry(msgspec.Struct, frozen=True):
-    """A `[models.NAME]` table of the configuration; blank means the dialect's usual value."""
+RULE = r"^[A-Za-z_][\w-]*(\(.+\))?$"
+Rule: TypeAlias = Annotated[str, msgspec.Meta(pattern=RULE)]
+"""`tool` or `tool(pattern)`."""
+VARIABLE = r"^([A-Za-z_][A-Za-z0-9_]*)?$"
+Variable: TypeAlias = Annotated[str, msgspec.Meta(pattern=VARIABLE)]
+"""The name of a variable of the environment, or nothing."""
+Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0)]
+HookEvent: TypeAlias = Literal[
+    "SessionStart", "UserPromptSubmit", "PreToolUse", "PostToolUse", "PreCompact", "Stop", "SessionEnd"
+]
+
+
+class ModelEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A `[models.NAME]` table of the configuration; blank means the dialect's usual value. `keys_env` is `key_env` for
+    several: the first variable that is set has the key."""
 
     dialect: Dialect = "chat"
     model: str = ""
     base_url: str = ""
-    key_env: str | list[str] = ""
+    key_env: Variable | list[Variable] = ""
+    keys_env: list[Variable] = []
     key_command: str = ""
     headers: dict[str, str] = {}
     auth: Auth | None = None
-    context_window: int = 0
-    max_output_tokens: int = 0
+    context_window: Count = 0
+    max_output_tokens: Count = 0
     price: Price | None = None
+    temperature: Annotated[float, msgspec.Meta(ge=0, le=2)] | None = None
+    reasoning_effort: str = ""
+    stream: bool = True
+
+    @property
+    def key_variables(self) -> tuple[str, ...]:
+        """The variables that may have the key, in order."""
+        named = [self.key_env] if isinstance(self.key_env, str) else self.key_env
+        return tuple(v for v in (*named, *self.keys_env) if v)
+
+
+class HookEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A `[[hooks]]` table: a command that is run at an event, for the tools whose names fit `matcher` (empty: all).
+    `timeout` in seconds; `on_error`: what it means for a tool that the hook gave no verdict."""
+
+    event: HookEvent
+    command: Annotated[str, msgspec.Meta(min_length=1)]
+    matcher: str = ""
+    timeout: Annotated[float, msgspec.Meta(gt=0)] = 10.0
+    on_error: Literal["deny", "allow"] = "deny"
+
+
+class McpEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A `[mcp.NAME]` table: a server that is started with `command`, or one at `url`. Raises ValueError for both."""
+
+    command: list[str] = []
+    env: dict[str, str] = {}
+    url: str = ""
+    headers: dict[str, str] = {}
+
+    def __post_init__(self) -> None:
+        if bool(self.command) == bool(self.url):
+            raise ValueError("a server has either command (a list of words) or url")
+
+
+class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The keys of config.toml, with their built-in values; the environment has each as `NORIA_<KEY>`."""
+
+    model: str = ""
+    fallback_models: list[str] = []
+    max_steps: Count = 40
+    max_retries: Count = 4
+    permission_mode: PermissionMode = "default"
+    sandbox: Sandbox = "auto"
+    allow: list[Rule] = []
+    ask: list[Rule] = []
+    deny: list[Rule] = []
+    tools: list[str] = []
+    models: dict[str, ModelEntry] = {}
+    hooks: list[HookEntry] = []
+    mcp: dict[str, McpEntry] = {}
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Everything a run is told. Limits are of a turn, 0 is none; `max_cost` in US dollars, `max_time` in seconds.
     `tools` empty: all. `system` replaces the prompt's base text, `persona` is appended to it. `secrets`: the variables
-    that keys were taken from, which commands do not get to see."""
+    that keys were taken from, which commands do not get to see. `allow`, `mcp`: kept for what will use them. `debug`: a
+    file that requests are logged to."""
 
     models: tuple[Endpoint, ...]
     workspace: str
@@ -57,10 +123,14 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     persona: str = ""
     secrets: tuple[str, ...] = ()
     notices: tuple[str, ...] = ()
+    allow: tuple[str, ...] = ()
+    mcp: dict[str, McpEntry] = {}
+    debug: str = ""
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
-    """What a caller asks for (the flags); None leaves the word to the environment and the configuration."""
+    """What a caller asks for (the flags); None leaves the word to the environment and the configuration. `trust`: the
+    workspace's own configuration is read; `debug`: a file for the log of requests."""
 
     model: str | None = None
     fallback_models: tuple[str, ...] | None = None
@@ -78,3 +148,5 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     max_time: float = 0.0
     system_file: str | None = None
     persona: str = ""
+    trust: bool = False
+    debug: str = ""

@@ -25,7 +25,6 @@ LATER = (
     "add_dir",
     "agent",
     "mcp_config",
-    "trust",
     "debug",
 )
 FORMATS = ("text", "json", "stream-json")
@@ -64,6 +63,9 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
     for name in LATER:
         if getattr(args, name) not in (None, False):
             raise UsageError(f"--{name.replace('_', '-')} is not built yet")
+    for flag, value in (("--tools", args.tools), ("--session", args.session)):
+        if value is not None and not value.replace(",", "").strip():
+            raise UsageError(f"{flag} names nothing; leave it out, or write a name after it")
     if args.output_format == "stream-json":
         raise UsageError("--output-format stream-json is not built yet; use text or json")
     return args

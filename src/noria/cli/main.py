@@ -34,9 +34,21 @@ def _dispatch(argv: Sequence[str]) -> int:
         from noria.cli.demo import demo
 
         return demo(argv[1:])
+    if command == "config":
+        from noria.cli.config import config
+
+        return config(argv[1:])
     if command in COMMANDS:
         raise UsageError(f"noria {command} is not built yet")
-    args = parse(argv)
+    try:
+        args = parse(argv)
+    except UsageError as error:
+        if "--output-format=json" in argv or ("--output-format", "json") in zip(argv, argv[1:], strict=False):
+            from noria.app.report import refused
+            from noria.cli.output import print_result
+
+            print_result(refused(str(error)), "json")
+        raise
     if args.help:
         from noria.cli.usage import USAGE, show
 

@@ -51,6 +51,17 @@ def headless(args: Namespace) -> int:
 
             print_result(refused(str(error)), "json")
         raise
+    except KeyboardInterrupt:
+        stopped_before(args)
+        raise
+
+
+def stopped_before(args: Namespace) -> None:
+    """The result of a run that was interrupted before its session was open: for who reads json, an object all the same."""
+    if args.output_format == "json":
+        from noria.app.report import refused
+
+        print_result(refused("", "interrupted"), "json")
 
 
 def options(args: Namespace) -> Options:
@@ -63,7 +74,7 @@ def options(args: Namespace) -> Options:
         on_ask=args.on_ask, sandbox=args.sandbox,
         tools=tuple(t.strip() for t in args.tools.split(",") if t.strip()) if args.tools is not None else None,
         max_steps=args.max_steps, max_tokens=args.max_tokens, max_cost=args.max_cost, max_time=args.max_time,
-        system_file=args.system_prompt, persona=args.append_system_prompt,
+        system_file=args.system_prompt, persona=args.append_system_prompt, trust=args.trust, debug=args.debug or "",
     )  # fmt: skip
 
 
@@ -115,6 +126,7 @@ class Run:
         except asyncio.CancelledError:
             if not self._signal:
                 raise
+            stopped_before(self._args)
             return self._stop_status()
         finally:
             if terminal:
@@ -180,10 +192,10 @@ class Run:
 
     def _end(self, report: Report, session: Session, settings: Settings) -> int:
         """Prints the result, says on stderr what is not an answer; the exit status."""
-        if self._args.output and report.text:
-            write_last(self._args.output, report.text)
         print_result(report, self._args.output_format)
         tell(report, settings, self._progress, kept=not self._args.no_session)
+        if self._args.output and report.text:  # it may fail: what was printed is not lost with it
+            write_last(self._args.output, report.text)
         if report.outcome == "interrupted" and self._signal:
             return self._stop_status()
         return STATUS.get(report.outcome, LIMIT)

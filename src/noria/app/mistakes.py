@@ -1,0 +1,221 @@
+"""Every mistake in what a source says: where it stands, what is wrong, what was perhaps meant. Loaded once one is met.
+
+Owns: finding all of them, and their words. Must not know: where settings are read or what they do.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from difflib import get_close_matches
+from types import NoneType, UnionType
+from typing import Annotated, Literal, Union, get_args, get_origin, get_type_hints
+
+import msgspec
+
+from noria.app.settings import RULE, VARIABLE, Config, HookEntry, McpEntry
+from noria.app.sources import Path, Source, merged
+from noria.models.catalog import Price
+
+
+def mistakes(sources: Sequence[Source]) -> list[str]:
+    """The mistakes of all sources, one line each, in the order of their lines. Empty where there are none. What a table
+    lacks is only looked at where nothing else is wrong: another source may have it."""
+    every: list[str] = []
+    for source in sources:
+        found = [*source.missing, *_table(source.table, Config, (), strict=source.file)]
+        lines = sorted((_place(source, path), text) for path, text in dict.fromkeys(found))
+        every += [f"{where}: {text}" for (_, where), text in lines]
+    if every:
+        return every
+    for path, text in _incomplete(merged(sources)):
+        last = next((s for s in reversed(sources) if _has(s.table, path)), sources[-1])
+        every.append(f"{_place(last, path)[1]}: {text}")
+    return every
+
+
+def nearest(word: str, known: Iterable[str]) -> str:
+    """`; did you mean X?`, or nothing where no known word is near."""
+    near = get_close_matches(word, list(known), 1, 0.6)
+    return f"; did you mean {near[0]}?" if near else ""
+
+
+def _place(source: Source, path: Path) -> tuple[int, str]:
+    """Where a value was said: the line of a file, the variable, the flag."""
+    if source.file:
+        line = line_of(source.text, path)
+        return line, f"{source.name}:{line}"
+    fits = [name for said, name in source.named.items() if said[: len(path)] == path[: len(said)]]
+    return 0, fits[0] if fits else source.name
+
+
+def line_of(text: str, path: Path) -> int:
+    """The line, from 1, on which the statement begins that sets the value at `path`: what follows the longest beginning
+    of the text that is TOML and does not have it yet."""
+    lines = text.splitlines(keepends=True)
+    low, high = 0, len(lines)  # the beginning of `low` lines lacks the value, that of `high` has it
+    while (found := _beginning(lines, low, high)) is not None:
+        low, high = (low, found[0]) if _has(found[1], path) else (found[0], high)
+    rest = next((k for k in range(low, high) if lines[k].strip() and not lines[k].lstrip().startswith("#")), low)
+    return rest + 1
+
+
+def _beginning(lines: list[str], low: int, high: int) -> tuple[int, dict[str, object]] | None:
+    """A beginning of more than `low` and fewer than `high` lines that is TOML, from the middle if it can be."""
+    middle = (low + high) // 2
+    for count in (*range(middle, low, -1), *range(middle + 1, high)):
+        if (table := _parsed(lines[:count])) is not None:
+            return count, table
+    return None
+
+
+def _parsed(lines: list[str]) -> dict[str, object] | None:
+    try:
+        return tomllib.loads("".join(lines))
+    except tomllib.TOMLDecodeError:
+        return None
+
+
+def _has(table: object, path: Path) -> bool:
+    for key in path:
+        match table:
+            case dict() if key in table:
+                table = table[key]
+            case list() if isinstance(key, int) and key < len(table):
+                table = table[key]
+            case _:
+                return False
+    return True
+
+
+def _table(table: Mapping[str, object], kind: type, path: Path, *, strict: bool) -> Iterator[tuple[Path, str]]:
+    """The mistakes in a table that should be of this kind."""
+    hints = get_type_hints(kind, include_extras=True)
+    for key, value in table.items():
+        here = (*path, key)
+        if key in hints:
+            yield from _value(value, hints[key], here, strict=strict)
+        else:
+            yield here, f"there is no key {dotted(here)}{nearest(key, hints)}"
+
+
+def _incomplete(whole: Mapping[str, object]) -> Iterator[tuple[Path, str]]:
+    """The tables that lack a key, or have two that exclude each other."""
+    kinds: list[tuple[Path, object, type]] = []
+    for name, entry in _items(whole.get("models")):
+        price = entry.get("price") if isinstance(entry, dict) else None
+        kinds += [(("models", name, "price"), price, Price)] if price is not None else []
+    kinds += [(("mcp", name), entry, McpEntry) for name, entry in _items(whole.get("mcp"))]
+    hooks = whole.get("hooks")
+    kinds += [(("hooks", at), hook, HookEntry) for at, hook in enumerate(hooks if isinstance(hooks, list) else [])]
+    for path, table, kind in kinds:
+        try:
+            msgspec.convert(table, kind, strict=False)
+        except msgspec.ValidationError as error:
+            yield path, f"{dotted(path)}: {_lacks(str(error))}"
+
+
+def _items(table: object) -> Iterator[tuple[str, object]]:
+    yield from table.items() if isinstance(table, dict) else ()
+
+
+def _lacks(text: str) -> str:
+    what = text.partition(" - at ")[0]
+    return what.replace("Object missing required field ", "it lacks the key ").replace("`", "")
+
+
+def _value(value: object, hint: object, path: Path, *, strict: bool) -> Iterator[tuple[Path, str]]:
+    """The mistakes in a value that should be of the type."""
+    for kind in _choices(hint):
+        if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
+            if isinstance(value, dict):
+                yield from _table(value, kind, path, strict=strict)
+            else:
+                yield path, f"{dotted(path)} must be a table, not {_shown(value)}"
+            return
+        if get_origin(kind) is dict and isinstance(value, dict):
+            for key, each in value.items():
+                yield from _value(each, get_args(kind)[1], (*path, key), strict=strict)
+            return
+        if get_origin(kind) is list and isinstance(value, list):
+            for at, each in enumerate(value):
+                yield from _value(each, get_args(kind)[0], (*path, at), strict=strict)
+            return
+    try:
+        msgspec.convert(value, hint, strict=strict)
+    except msgspec.ValidationError:
+        yield path, _unfit(value, hint, path)
+
+
+def _choices(hint: object) -> tuple[object, ...]:
+    """The types of a union, without the notes on them and without None."""
+    if get_origin(hint) is Annotated:
+        return _choices(get_args(hint)[0])
+    if get_origin(hint) in (Union, UnionType):
+        return tuple(kind for each in get_args(hint) if each is not NoneType for kind in _choices(each))
+    return (hint,)
+
+
+def _metas(hint: object) -> Iterator[msgspec.Meta]:
+    """The bounds that a type carries, itself or in one of its choices."""
+    if get_origin(hint) is Annotated:
+        yield from (note for note in get_args(hint)[1:] if isinstance(note, msgspec.Meta))
+    if get_origin(hint) in (Union, UnionType):
+        for each in get_args(hint):
+            yield from _metas(each)
+
+
+def _unfit(value: object, hint: object, path: Path) -> str:
+    """Why a value is none of its type."""
+    name = dotted(path)
+    words = [w for kind in _choices(hint) if get_origin(kind) is Literal for w in get_args(kind)]
+    if words:
+        near = nearest(value, words) if isinstance(value, str) else ""
+        return f"there is no {str(path[-1]).replace('_', ' ')} {value!r}; choose one of {', '.join(words)}{near}"
+    meta = next(_metas(hint), msgspec.Meta())
+    if meta.pattern == RULE:
+        return f"{name}: {_shown(value)} is no rule: write tool or tool(pattern), like run_command(git log *)"
+    if meta.pattern == VARIABLE:
+        return f"{name} names a variable of the environment (like OPENAI_API_KEY), it is not the key itself"
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    if isinstance(value, str):
+        number = value.removeprefix("-").replace(".", "", 1).isdigit()
+    if meta.ge == 0 and meta.le is None and number and str(value).startswith("-"):
+        return f"{name} must not be negative"
+    if meta.le is not None and number:
+        return f"{name} must be from {meta.ge} to {meta.le}, not {_shown(value)}"
+    if meta.gt is not None and number:
+        return f"{name} must be more than {meta.gt}, not {_shown(value)}"
+    if meta.min_length and value == "":
+        return f"{name} must not be empty"
+    return f"{name} must be {' or '.join(_named(k) for k in _choices(hint))}, not {_shown(value)}"
+
+
+def _named(kind: object) -> str:
+    match get_origin(kind) or kind:
+        case t if t is str:
+            return "text in quotes"
+        case t if t is int:
+            return "a whole number"
+        case t if t is float:
+            return "a number"
+        case t if t is bool:
+            return "true or false"
+        case t if t is list:
+            return "a list"
+        case _:
+            return "a table"
+
+
+def _shown(value: object) -> str:
+    """The value, short; what might be a key is not shown whole."""
+    text = msgspec.json.encode(value, enc_hook=str).decode()
+    return text if len(text) <= 40 else f"{text[:12]}... ({len(text)} characters)"
+
+
+def dotted(path: Path) -> str:
+    """`models.sonnet.price`, `deny[0]`."""
+    text = ""
+    for key in path:
+        text += f"[{key}]" if isinstance(key, int) else f".{key}" if text else key
+    return text

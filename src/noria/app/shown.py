@@ -1,0 +1,262 @@
+"""The configuration for a person: each value and where it came from, every mistake, and what a key means.
+
+Owns: what is shown of it and what is masked. Must not know: how it is printed. No command is run for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import get_args, get_type_hints
+
+import msgspec
+
+from noria.app.config import GUARDS, LATER, Found, gather, said_in
+from noria.app.endpoint import resolve, usual_key
+from noria.app.mistakes import dotted, line_of, mistakes, nearest
+from noria.app.settings import Config, HookEntry, McpEntry, ModelEntry, Options
+from noria.app.sources import JOINED, Path, Source, merged
+from noria.core.errors import UsageError
+from noria.models.catalog import Price
+
+MASK = "********"
+
+
+class Shown(msgspec.Struct):
+    """A key, its value as JSON with secrets masked, and where it was said (several places for lists that join)."""
+
+    key: str
+    value: msgspec.Raw
+    origin: list[str]
+
+    @property
+    def text(self) -> str:
+        """The value as text."""
+        return bytes(self.value).decode()
+
+
+class Checked(msgspec.Struct):
+    """What is wrong (a run does not begin with it), and what is worth knowing."""
+
+    problems: list[str]
+    notes: list[str]
+
+
+def show(found: Found, env: Mapping[str, str]) -> list[Shown]:
+    """Every key that has a value, built-in ones too."""
+    whole, lines = merged(found.sources), list[Shown]()
+    for key in Config.__struct_fields__:
+        if key in ("models", "mcp"):
+            lines += [_line(found.sources, path) for path in _leaves(whole.get(key, {}), (key,))]
+            if key == "models":
+                lines += [_key_line(name, entry, env) for name, entry in found.config.models.items()]
+        elif key in whole:
+            lines.append(_line(found.sources, (key,)))
+        else:
+            lines.append(Shown(key, _raw(getattr(Config(), key)), ["built-in"]))
+    return lines
+
+
+def _leaves(table: object, path: Path) -> Iterator[Path]:
+    if not isinstance(table, dict):
+        yield path
+        return
+    for key, value in table.items():
+        yield from _leaves(value, (*path, key))
+
+
+def _line(sources: Sequence[Source], path: Path) -> Shown:
+    """A value as it was written (`${env:NAME}` not filled in), from the last source, or all where they join."""
+    said = [(s, v) for s in sources if (v := _at(s.raw if s.file else s.table, path)) is not None]
+    if path[0] in JOINED:
+        value: object = [each for _, v in said if isinstance(v, list) for each in v]
+        return Shown(dotted(path), _raw(value), [_origin(s, path) for s, _ in said])
+    source, value = said[-1]
+    return Shown(dotted(path), _raw(_masked(path, value)), [_origin(source, path)])
+
+
+def _origin(source: Source, path: Path) -> str:
+    if source.file:
+        return f"{source.name}:{line_of(source.text, path)}"
+    fits = [name for said, name in source.named.items() if said == path[: len(said)]]
+    return fits[0] if fits else source.name
+
+
+def _at(table: object, path: Path) -> object:
+    for key in path:
+        if not isinstance(table, dict) or key not in table:
+            return None
+        table = table[key]
+    return table
+
+
+def _masked(path: Path, value: object) -> object:
+    """Headers and a server's environment are masked, and what an address has before its @ or after its ?."""
+    if not isinstance(value, str) or value.startswith("${env:"):
+        return value
+    if len(path) == 4 and path[2] in ("headers", "env"):
+        return MASK
+    if path[-1] in ("base_url", "url"):
+        scheme, mark, rest = value.partition("://")
+        user, at, host = rest.rpartition("@")
+        host, query, _ = host.partition("?")
+        return f"{scheme}{mark}{MASK if user else ''}{at}{host}{query}{MASK if query else ''}"
+    return value
+
+
+def _key_line(name: str, entry: ModelEntry, env: Mapping[str, str]) -> Shown:
+    """Whether the model has a key, and where from."""
+    variables = entry.key_variables or (() if entry.key_command else usual_key(entry.dialect))
+    held = next((v for v in variables if env.get(v, "").strip()), "")
+    key = dotted(("models", name, "key"))
+    if held:
+        return Shown(key, _raw(MASK), [held])
+    if entry.key_command:
+        return Shown(key, _raw(MASK), ["key_command"])
+    return Shown(key, _raw(None), [f"{' or '.join(variables)} is not set" if variables else "none is needed"])
+
+
+def _raw(value: object) -> msgspec.Raw:
+    return msgspec.Raw(msgspec.json.encode(value, enc_hook=str))
+
+
+# -- checking ----------------------------------------------------------------------------------------------------
+
+
+def check(options: Options, env: Mapping[str, str]) -> Checked:
+    """Everything that is wrong with the configuration, and what is not built yet. Asks no server, runs no command."""
+    try:
+        found = gather(options, env)
+    except UsageError as error:
+        return Checked([str(error)], [])
+    problems = mistakes(found.sources)
+    notes = [*found.notices]
+    if problems:
+        return Checked(problems, notes)
+    config = found.config = msgspec.convert(merged(found.sources), Config, strict=False)
+    for key in GUARDS:
+        if getattr(config, key):
+            where = said_in(found.sources, key)
+            notes.append(f"{where}: {key} is not built yet: noria does not run with a guard that nothing enforces")
+    notes += [
+        f"{said_in(found.sources, k)}: {k} is kept, but not built yet: it has no effect"
+        for k in LATER
+        if getattr(config, k)
+    ]
+    if config.sandbox == "strict":
+        problems.append(f"{said_in(found.sources, 'sandbox')}: the strict sandbox is not built yet: use auto or off")
+    problems += _tools(config, found.sources)
+    needed = [config.model, *config.fallback_models] if config.model else []
+    for name in dict.fromkeys([*needed, *config.models]):
+        try:
+            resolve(name, {n: _quiet(e) for n, e in config.models.items()}, options.base_url, env)
+        except UsageError as error:
+            (problems if name in needed else notes).append(str(error))
+    if not config.model:
+        notes.append("no model is set: each run needs --model, or set model = ... in config.toml")
+    return Checked(problems, notes)
+
+
+def _tools(config: Config, sources: Sequence[Source]) -> Iterator[str]:
+    from noria.tools.registry import builtin
+
+    names = builtin().names()
+    for name in config.tools:
+        if name not in names:
+            yield f"{said_in(sources, 'tools')}: there is no tool {name!r}{nearest(name, names)}"
+
+
+def _quiet(entry: ModelEntry) -> ModelEntry:
+    """The entry with its key command taken for granted."""
+    return msgspec.structs.replace(entry, auth="none") if entry.key_command else entry
+
+
+# -- explaining --------------------------------------------------------------------------------------------------
+
+MEANS: dict[str, str] = {
+    "model": "the model of a run: a name under [models], dialect:name, or one of the catalogue",
+    "fallback_models": "asked in this order when the model cannot answer",
+    "max_steps": "steps of a turn before the model is asked to conclude; 0 is none",
+    "max_retries": "how often a request that failed for a passing reason is sent again",
+    "permission_mode": "what may run without asking",
+    "sandbox": "auto: commands run in one where the machine can; strict: refuse to run without; off",
+    "allow": "rules that let a call run without asking; they join those of every other source",
+    "ask": "rules that have a call asked about in every mode; they join",
+    "deny": "rules that forbid a call, over every other rule; they join",
+    "tools": "only these tools; empty is all",
+    "models": "a table for each model you name",
+    "hooks": "commands that are run at events; they join",
+    "mcp": "a table for each MCP server",
+    "models.NAME.dialect": "the API it speaks",
+    "models.NAME.model": "the provider's name of it; blank is NAME",
+    "models.NAME.base_url": "the server's address, as the vendor's SDK takes it",
+    "models.NAME.key_env": "the variable of the environment that has the key",
+    "models.NAME.keys_env": "several such variables: the first that is set has the key",
+    "models.NAME.key_command": "a command that prints the key, where no variable has it",
+    "models.NAME.headers": "more headers of each request",
+    "models.NAME.auth": "how the key is sent",
+    "models.NAME.context_window": "tokens that the model can hold; 0 is unknown",
+    "models.NAME.max_output_tokens": "the limit of one reply; 0 is the server's own",
+    "models.NAME.price": "US dollars for a million tokens; without it costs are unknown",
+    "models.NAME.price.input": "US dollars for a million tokens of input",
+    "models.NAME.price.output": "US dollars for a million tokens of output",
+    "models.NAME.price.cached": "US dollars for a million tokens from the provider's cache; blank is that of input",
+    "models.NAME.temperature": "sent only when it is set",
+    "models.NAME.reasoning_effort": "how much the model shall think, in the provider's word; sent only when it is set",
+    "models.NAME.stream": "whether replies are streamed",
+    "hooks.event": "when it is run",
+    "hooks.matcher": "the tools that it is run for; empty is all",
+    "hooks.command": "what is run",
+    "hooks.timeout": "seconds it may take",
+    "hooks.on_error": "whether a call may run when the hook gave no verdict",
+    "mcp.NAME.command": "the words of the command that starts the server",
+    "mcp.NAME.env": "variables that the server is started with",
+    "mcp.NAME.url": "the address of a server that is running",
+    "mcp.NAME.headers": "headers of each request to it",
+}
+FLAG = {"fallback_models": "--fallback-model", "max_retries": "", "allow": "", "ask": "", "deny": ""}
+
+
+def explain(key: str, found: Found, env: Mapping[str, str]) -> list[str]:
+    """What a key means, what it may be, where it can be set and where it was, in lines. Raises UsageError."""
+    general = _general(key)
+    means = MEANS.get(general)
+    if means is None:
+        raise UsageError(f"there is no key {key}{nearest(general, MEANS)}; noria config show lists those that are set")
+    lines = [f"{key}: {means}"]
+    choices = _choices(general)
+    if choices:
+        lines.append(f"  one of        {', '.join(choices)}")
+    if general in Config.__struct_fields__:
+        lines.append(f"  built-in      {bytes(_raw(getattr(Config(), general))).decode()}")
+    if not general.startswith("hooks."):
+        lines.append(f"  environment   NORIA_{key.replace('.', '_').replace('-', '_').upper()}")
+    if general in Config.__struct_fields__ and general not in ("models", "hooks", "mcp"):
+        flag = FLAG.get(general, f"--{general.replace('_', '-')}")
+        lines += [f"  flag          {flag}"] if flag else []
+    set_here = [line for line in show(found, env) if line.key == key or line.key.startswith(f"{key}.")]
+    for line in set_here:
+        name = "" if line.key == key else f"{line.key} = "
+        lines.append(f"  now           {name}{line.text}   ({', '.join(line.origin)})")
+    return lines if set_here else [*lines, "  now           not set"]
+
+
+def _general(key: str) -> str:
+    """The key with NAME for the name of a model or server; a header or variable is what its table is."""
+    words = key.split(".")
+    if words[0] in ("models", "mcp") and len(words) > 2:
+        words[1] = "NAME"
+        if words[2] in ("headers", "env"):
+            words = words[:3]
+    elif words[0] in ("models", "mcp") and len(words) == 2:
+        words = words[:1]
+    return ".".join(words).partition("[")[0] if words[0] != "hooks" or len(words) == 1 else f"hooks.{words[-1]}"
+
+
+def _choices(general: str) -> Sequence[str]:
+    words = general.split(".")
+    kind = {"models": ModelEntry, "mcp": McpEntry, "hooks": HookEntry}.get(words[0]) if len(words) > 1 else Config
+    if kind is None or words[-1] in Price.__struct_fields__:
+        return ()
+    hint = get_type_hints(kind).get(words[-1])
+    found = [w for each in (hint, *get_args(hint)) for w in get_args(each) if isinstance(w, str)]
+    return list(dict.fromkeys(found))
