@@ -56,7 +56,12 @@ def test_a_typed_function_gives_its_schema() -> None:
                 "default": 1,
                 "description": "How far ahead",
             },
-            "unit": {"enum": ["c", "f"], "default": "c", "description": "the scale, Celsius or Fahrenheit"},
+            "unit": {
+                "type": "string",
+                "enum": ["c", "f"],
+                "default": "c",
+                "description": "the scale, Celsius or Fahrenheit",
+            },
             "near": {
                 "type": "object",
                 "properties": {"x": {"type": "integer"}, "y": {"type": "integer", "default": 0}},
@@ -92,7 +97,7 @@ def test_a_tool_may_bring_its_own_schema() -> None:
 def test_a_tool_set_keeps_its_order_and_replaces_in_place() -> None:
     tools = builtin()
     names = tools.names()
-    assert names == ["read_file", "write_file", "edit_file", "run_command"]
+    assert names == ["read_file", "write_file", "edit_file", "list_dir", "glob", "grep", "run_command", "todo_write"]
 
     @tool(name="write_file", read_only=True)
     def other(path: str) -> str:
@@ -120,7 +125,11 @@ def test_what_a_tool_says_of_itself(tmp_path: Any) -> None:
         "read_file": ["read_only"],
         "write_file": [],
         "edit_file": [],
+        "list_dir": ["read_only"],
+        "glob": ["read_only", "launches"],
+        "grep": ["read_only", "launches"],
         "run_command": ["destructive", "launches"],
+        "todo_write": ["idempotent"],
     }
     plain, quiet = Tool(lambda: "x", description="d"), Tool(lambda: "x", description="d", read_only=True)
     workspace = Workspace(str(tmp_path))
@@ -281,7 +290,7 @@ def test_a_decorated_function_is_described_by_what_it_decorates() -> None:
 def test_the_built_in_tools_are_told_in_few_bytes() -> None:
     """The budget of the first request is 9 kB for every tool that noria will bring."""
     size = sum(len(msgspec.json.encode(s)) for s in builtin().specs())
-    assert size < 2_600
+    assert size < 5_200
     for spec in builtin().specs():
         schema = msgspec.json.decode(spec.schema)
         assert all("description" in p for p in schema["properties"].values())

@@ -40,7 +40,11 @@ KINDS: Mapping[str, Kind] = {
     "read_file": "read",
     "write_file": "write",
     "edit_file": "write",
+    "list_dir": "read",
+    "glob": "read",
+    "grep": "read",
     "run_command": "command",
+    "todo_write": "read",
 }
 
 _STRICTNESS: tuple[Judgement, ...] = ("run", "ask", "denied", "blocked")

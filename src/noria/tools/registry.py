@@ -62,6 +62,10 @@ def builtin() -> ToolSet:
     """The tools that noria brings, in the order in which they are offered. A new one is its file and its line here."""
     from noria.tools.edit import edit_file
     from noria.tools.files import read_file, write_file
+    from noria.tools.glob import glob
+    from noria.tools.grep import grep
+    from noria.tools.listing import list_dir
     from noria.tools.shell import run_command
+    from noria.tools.todo import todo_write
 
-    return ToolSet((read_file, write_file, edit_file, run_command))
+    return ToolSet((read_file, write_file, edit_file, list_dir, glob, grep, run_command, todo_write))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from noria.core.content import Call, Result
 from noria.core.events import Handle
@@ -10,18 +10,27 @@ from noria.tools.process import Processes
 from noria.tools.result import Spill
 from noria.tools.workspace import Workspace
 
+if TYPE_CHECKING:
+    from noria.tools.todo import Todo
+
 
 class Run:
     """One run of a call, given to a function that has a keyword-only parameter `run`.
 
     `before` and `after` are set by a tool that changed a text, for people who want to see how. `stopped`: the call
-    was interrupted, and what is not done yet must not be done any more.
+    was interrupted, and what is not done yet must not be done any more. `todos`: the session's list.
     """
 
-    __slots__ = ("after", "before", "call", "effect", "processes", "spill", "stopped", "workspace")
+    __slots__ = ("after", "before", "call", "effect", "processes", "spill", "stopped", "todos", "workspace")
 
     def __init__(
-        self, effect: int, call: Call, workspace: Workspace, processes: Processes, spill: Spill | None
+        self,
+        effect: int,
+        call: Call,
+        workspace: Workspace,
+        processes: Processes,
+        spill: Spill | None,
+        todos: list[Todo],
     ) -> None:
         self.effect = effect
         self.call = call
@@ -29,6 +38,7 @@ class Run:
         self.processes = processes
         self.spill = spill
         self.stopped = False
+        self.todos = todos
         self.before = ""
         self.after = ""
 

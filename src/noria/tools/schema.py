@@ -39,13 +39,15 @@ class Tool:
 
     `read_only`: changes nothing. `idempotent`: running it twice does no harm. `destructive`: what it does may not be
     undone. `interactive`: it asks a person, and so is alone. `launches`: the function prepares a process and returns
-    something to run (see run.Launched) instead of doing the work. `wants_run`: the function takes a Run.
+    something to run (see run.Launched) instead of doing the work. `wants_run`: the function takes a Run. `missing`: why
+    it cannot work on this machine, so that it is not offered; empty where it can.
     """
 
     __slots__ = (
         "_claims",
         "_derived",
         "_described",
+        "_needs",
         "_text",
         "destructive",
         "function",
@@ -71,6 +73,7 @@ class Tool:
         interactive: bool = False,
         launches: bool = False,
         claims: Claim | None = None,
+        needs: Callable[[], str] | None = None,
     ) -> None:
         """With `schema` (of an object) the function takes one mapping of arguments, and `description` is demanded.
         Raises TypeError for what is no function, or has parameters that a model cannot fill."""
@@ -95,6 +98,7 @@ class Tool:
         self.is_async = bool(own and own.co_flags & 0x80)
         self.wants_run = bool(code and RUN in code.co_varnames[: code.co_argcount + code.co_kwonlyargcount])
         self._claims = claims
+        self._needs = needs
         self._described: Function = described
         self._text = description
         self._derived: _Derived | None = None
@@ -132,6 +136,11 @@ class Tool:
         except Unfit as error:
             return str(error)
         return ""
+
+    @property
+    def missing(self) -> str:
+        """What this machine lacks for it, in words for a person; empty where it can work."""
+        return self._needs() if self._needs is not None else ""
 
     @property
     def typed(self) -> bool:
@@ -193,13 +202,15 @@ def tool(
     interactive: bool = False,
     launches: bool = False,
     claims: Claim | None = None,
+    needs: Callable[[], str] | None = None,
 ) -> Callable[[Function], Tool]: ...
 def tool(function: Function | None = None, /, **options: Any) -> Tool | Callable[[Function], Tool]:
     """Make a tool of a typed function, sync or async.
 
     The first paragraph of its docstring is the description. An argument's text is its `Annotated[..., "text"]`, or a
     docstring line `name: text`. `claims` says what a call touches (see `reads`, `writes`); `schema` replaces the
-    derived one, and the function then takes one mapping. A keyword-only parameter `run` gets the run.Run.
+    derived one, and the function then takes one mapping. `needs` says what this machine lacks for it, if anything. A
+    keyword-only parameter `run` gets the run.Run.
 
         @tool(read_only=True)
         def weather(city: Annotated[str, "Its name"]) -> str:
@@ -258,7 +269,10 @@ def _derive(function: Function, name: str, description: str) -> _Derived:
     try:
         found, shared = msgspec.json.schema_components([_bare(hints[n]) for n in names], ref_template="#/$defs/{name}")
     except TypeError as error:
-        raise TypeError(f"tool {name}: {error}") from None
+        why = str(error).splitlines()[-1]
+        raise TypeError(
+            f"tool {name}: {why}: use builtin types, a dataclass, a TypedDict or a msgspec.Struct"
+        ) from None
     properties: dict[str, Any] = {}
     for argument, part in zip(names, found, strict=True):
         entry = _inlined(part, shared)
@@ -356,6 +370,8 @@ def _inlined(schema: Any, shared: Mapping[str, Any], inside: tuple[str, ...] = (
         for k, value in schema.items()
         if k != "title"
     }
+    if "type" not in plain and all(isinstance(choice, str) for choice in plain.get("enum", [0])):
+        plain = {"type": "string", **plain}
     if plain.get("type") == "object" and "properties" in plain:
         plain.setdefault("additionalProperties", False)
     return plain

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import CancelledError as FutureCancelled
 from concurrent.futures import Executor, Future
 from functools import partial
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
 
@@ -24,6 +24,9 @@ from noria.tools.result import Spill, ToolError, bounded, parts, safe
 from noria.tools.run import Launched, Run
 from noria.tools.schema import Tool
 from noria.tools.workspace import Workspace
+
+if TYPE_CHECKING:
+    from noria.tools.todo import Todo
 
 Post: TypeAlias = Callable[[Call, Result], Awaitable[Result]]
 
@@ -52,6 +55,7 @@ class Toolbox:
         self.processes = processes or Processes()
         self.spill = spill
         self.post = tuple(post)
+        self.todos: list[Todo] = []  # the list that todo_write keeps, for whoever shows it
         self._threads = threads
         self._shared = threads is not None
 
@@ -73,7 +77,7 @@ class Toolbox:
     async def prepare(self, effect: int, call: Call, *, note: str = "") -> Ready:
         """Get ready to run the call. `note` is put before its result (that its arguments were rewritten, say).
         Whatever is wrong already becomes the result of the execution."""
-        run = Run(effect, call, self.workspace, self.processes, self.spill)
+        run = Run(effect, call, self.workspace, self.processes, self.spill, self.todos)
         tool = self.tools.get(call.name)
         if tool is None:
             return Ready(self, run, note, failed=Failure(f"unknown tool {call.name}"))
