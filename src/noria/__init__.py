@@ -1,32 +1,55 @@
 """Noria: an agent runtime on one small pure loop. The public names, each loaded when it is first used.
 
-report = await noria.run("fix the failing tests", noria.Options(model="chat:gpt-4.1", permission_mode="goal"))
+agent = noria.Agent("chat:gpt-4.1", tools=[weather])
+result = await agent.run("What shall I wear in Hama?")
 """
 
 from noria._version import __version__
 
 TYPE_CHECKING = False  # as type checkers read it, without loading typing: `noria --version` passes here
 if TYPE_CHECKING:
+    from noria.app.agent import Agent, Chat
+    from noria.app.output import OutputError
     from noria.app.report import Report
+    from noria.app.result import RunResult
     from noria.app.session import Session, Which, run
     from noria.app.settings import Options
+    from noria.app.stream import AgentEvent, Done, Error, Retry, Stream, ToolEnd, ToolStart
     from noria.core.errors import NoriaError, UsageError
+    from noria.core.ports import ReasoningDelta, TextDelta
     from noria.models.scripted import ScriptedModel, call, say
+    from noria.runtime.bus import Discarded, Notice
     from noria.runtime.simulate import Simulation
     from noria.sessions.memory import MemoryJournal
     from noria.tools.registry import ToolSet
-    from noria.tools.schema import Tool, tool
+    from noria.tools.schema import Deps, Tool, tool
 
 _PLACES = {
+    "Agent": "noria.app.agent",
+    "AgentEvent": "noria.app.stream",
+    "Chat": "noria.app.agent",
+    "Deps": "noria.tools.schema",
+    "Discarded": "noria.runtime.bus",
+    "Done": "noria.app.stream",
+    "Error": "noria.app.stream",
     "MemoryJournal": "noria.sessions.memory",
     "NoriaError": "noria.core.errors",
+    "Notice": "noria.runtime.bus",
     "Options": "noria.app.settings",
+    "OutputError": "noria.app.output",
+    "ReasoningDelta": "noria.core.ports",
     "Report": "noria.app.report",
+    "Retry": "noria.app.stream",
+    "RunResult": "noria.app.result",
     "ScriptedModel": "noria.models.scripted",
     "Session": "noria.app.session",
     "Simulation": "noria.runtime.simulate",
+    "Stream": "noria.app.stream",
+    "TextDelta": "noria.core.ports",
     "Tool": "noria.tools.schema",
+    "ToolEnd": "noria.app.stream",
     "ToolSet": "noria.tools.registry",
+    "ToolStart": "noria.app.stream",
     "UsageError": "noria.core.errors",
     "Which": "noria.app.session",
     "call": "noria.models.scripted",
@@ -36,8 +59,10 @@ _PLACES = {
 }
 
 __all__ = [
-    "MemoryJournal", "NoriaError", "Options", "Report", "ScriptedModel", "Session", "Simulation", "Tool", "ToolSet",
-    "UsageError", "Which", "__version__", "call", "run", "say", "tool",
+    "Agent", "AgentEvent", "Chat", "Deps", "Discarded", "Done", "Error", "MemoryJournal", "NoriaError", "Notice",
+    "Options", "OutputError", "ReasoningDelta", "Report", "Retry", "RunResult", "ScriptedModel", "Session",
+    "Simulation", "Stream", "TextDelta", "Tool", "ToolEnd", "ToolSet", "ToolStart", "UsageError", "Which",
+    "__version__", "call", "run", "say", "tool",
 ]  # fmt: skip
 
 

@@ -6,11 +6,25 @@ Owns: the rows of one session, in memory. Must not know: any other session.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import TypeAlias
+
+import msgspec
 
 from noria.core.errors import JournalDamaged, JournalError
 from noria.core.ports import Row
+from noria.core.wire import VERSION, decode_event, encode_event
 
 KEPT_SNAPSHOTS = 2
+SAVED = 1  # the form that `MemoryJournal.save` writes
+_Line: TypeAlias = tuple[int, int, str, str, msgspec.Raw]
+
+
+class _Head(msgspec.Struct):
+    """The first line of a saved session."""
+
+    noria: int
+    events: int
+    attachments: list[bytes] = []
 
 
 class MemoryJournal:
@@ -74,6 +88,33 @@ class MemoryJournal:
     def get(self, digest: str) -> bytes:
         """An attachment's bytes. Raises KeyError."""
         return self._attachments[digest]
+
+    def save(self) -> bytes:
+        """The whole session as text (JSON, a line for each row), to be stored anywhere and loaded again."""
+        head = _Head(SAVED, VERSION, list(self._attachments.values()))
+        rows = ((r.seq, r.at, r.effects, r.sender, msgspec.Raw(encode_event(r.event))) for r in self._rows)
+        return b"\n".join(msgspec.json.encode(line) for line in (head, *rows))
+
+    @classmethod
+    def load(cls, saved: bytes | str) -> MemoryJournal:
+        """The session that `save` wrote. Raises JournalDamaged where it cannot be read."""
+        journal = cls()
+        head, *lines = (saved.encode() if isinstance(saved, str) else saved).strip().split(b"\n")
+        try:
+            found = msgspec.json.decode(head, type=_Head)
+            rows = [msgspec.json.decode(line, type=_Line) for line in lines]
+        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+            raise JournalDamaged(f"this is no saved session: {error}") from None
+        if found.noria != SAVED:
+            raise JournalDamaged(f"this session was saved in form {found.noria}; this version of noria reads {SAVED}")
+        for data in found.attachments:
+            journal.put(data, "")
+        for place, (seq, at, effects, sender, event) in enumerate(rows, 1):
+            if seq != place:
+                raise JournalDamaged(f"row {place} of this saved session is missing")
+            journal._rows.append(Row(seq, decode_event(bytes(event), found.events), effects, at, sender))
+            journal._senders.update({sender} - {""})
+        return journal
 
     async def close(self) -> None:
         """Nothing to do: the rows go with the object."""

@@ -1,0 +1,347 @@
+"""The library's front: an agent from a model and typed functions, and the chats that are had with it.
+
+    agent = Agent("chat:gpt-4.1", tools=[weather], instructions="You are brief.")
+    print(agent.run_sync("What shall I wear in Hama?").text)
+
+Owns: what an agent is made of, and how its sessions are opened. Must not know: how a turn goes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable, Iterable
+from itertools import count
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar, overload
+
+import msgspec
+from msgspec.structs import replace
+
+from noria.app.build import Brought, Which, build
+from noria.app.config import folder, load, places
+from noria.app.output import OutputType
+from noria.app.result import RunResult, messages
+from noria.app.session import Session
+from noria.app.settings import Options, Settings
+from noria.app.shared import shared
+from noria.app.stream import Stream
+from noria.core.errors import UsageError
+from noria.core.ports import Claims
+from noria.guard.modes import PermissionMode
+from noria.models.catalog import Endpoint
+from noria.tools.schema import Tool
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from noria.core.transcript import Transcript
+    from noria.models.client import Completing
+    from noria.sessions.memory import MemoryJournal
+    from noria.tools.workspace import Workspace
+
+T = TypeVar("T")
+Model: TypeAlias = "str | Options | Settings | Completing"
+
+
+class _Given(msgspec.Struct, frozen=True):
+    """What the maker of an agent said of its sessions; the rest is the settings'."""
+
+    max_steps: int | None
+    permission_mode: PermissionMode | None
+    workspace: str
+
+
+class _Same:
+    """Stands for the agent's own dependencies where none are given."""
+
+
+SAME = _Same()
+
+
+class Agent(Generic[T]):
+    """A model with tools and instructions: prompt it as often as you like, in as many sessions at once as you like.
+
+    It holds nothing open. What models and tools do wrong is in the result, never raised; mistakes of the caller are
+    (UsageError, SessionBusy, JournalDamaged).
+    """
+
+    @overload
+    def __init__(
+        self: Agent[str],
+        model: Model,
+        *,
+        tools: Iterable[Tool | Callable[..., Any]] = (),
+        instructions: str = "",
+        deps: object = None,
+        max_steps: int | None = None,
+        permission_mode: PermissionMode | None = None,
+        builtin_tools: bool = False,
+        workspace: str | None = None,
+    ) -> None: ...
+    @overload
+    def __init__(
+        self,
+        model: Model,
+        *,
+        output: type[T],
+        tools: Iterable[Tool | Callable[..., Any]] = (),
+        instructions: str = "",
+        deps: object = None,
+        max_steps: int | None = None,
+        permission_mode: PermissionMode | None = None,
+        builtin_tools: bool = False,
+        workspace: str | None = None,
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: Agent[Any],
+        model: Model,
+        *,
+        output: Any,
+        tools: Iterable[Tool | Callable[..., Any]] = (),
+        instructions: str = "",
+        deps: object = None,
+        max_steps: int | None = None,
+        permission_mode: PermissionMode | None = None,
+        builtin_tools: bool = False,
+        workspace: str | None = None,
+    ) -> None: ...
+    def __init__(
+        self,
+        model: Model,
+        *,
+        tools: Iterable[Tool | Callable[..., Any]] = (),
+        instructions: str = "",
+        output: Any = str,
+        deps: object = None,
+        max_steps: int | None = None,
+        permission_mode: PermissionMode | None = None,
+        builtin_tools: bool = False,
+        workspace: str | None = None,
+    ) -> None:
+        """Make it; nothing is read or connected yet.
+
+        Args:
+            model: a name (`chat:gpt-4.1`, or one of the configuration), `Options` for more to say (base URL, limits,
+                fallbacks), ready `Settings`, or an object that answers itself, such as a `ScriptedModel`.
+            tools: typed functions, sync or async, or what `@tool` made of them. One that raises has failed: the model
+                reads why and goes on.
+            instructions: the system prompt; with `builtin_tools` it is added to noria's own.
+            output: what the final answer is read as: `str`, a builtin type such as `list[int]`, a dataclass,
+                a TypedDict, a msgspec.Struct, or a JSON Schema as a dict. An answer that does not fit is asked for once
+                more.
+            deps: what tools get for a keyword-only parameter of the type `Deps[...]`; each run may give its own.
+            max_steps: replies with tool calls that a run may have; then the model concludes without tools. 0: no
+                limit. 40 unless the options or the configuration say otherwise.
+            permission_mode: what may run unasked. Without `builtin_tools` all given tools may (`goal`); with them
+                `default`: reading may, the rest is denied unless another mode is given.
+            builtin_tools: whether noria's own tools (files, commands) are offered too.
+            workspace: the folder that paths and commands are meant in; the current one.
+
+        Raises UsageError: a tool without types or without a docstring, two of one name, a type without a schema.
+        """
+        self.model = model
+        self.tools = _tools(tools)
+        self.instructions = instructions.strip()
+        self.kind: OutputType[T] = OutputType(output)
+        self.deps = deps
+        self.builtin_tools = builtin_tools
+        if max_steps is not None and max_steps < 0:
+            raise UsageError(f"max_steps is {max_steps}: give 1 or more, or 0 for no limit")
+        self._given = _Given(max_steps, permission_mode, workspace or "")
+        self._settings: Settings | None = None
+
+    def __repr__(self) -> str:
+        return f"<agent on {self.model!r} with {', '.join(t.name for t in self.tools) or 'no tools'}>"
+
+    async def run(self, prompt: str, *, deps: object = SAME, model: Model | None = None) -> RunResult[T]:
+        """Do what the prompt asks, in a session of its own that is kept nowhere. `deps` and `model` take the place of
+        the agent's. Cancelling it ends all that it started. Raises UsageError."""
+        async with self.session(deps=deps, model=model) as chat:
+            return await chat.run(prompt)
+
+    def run_sync(self, prompt: str, *, deps: object = SAME, model: Model | None = None) -> RunResult[T]:
+        """`run`, for programs without an event loop. Raises UsageError, also where a loop is running already."""
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            return asyncio.run(self.run(prompt, deps=deps, model=model))
+        raise UsageError("run_sync cannot be called where an event loop runs: write `await agent.run(...)`")
+
+    def stream(self, prompt: str, *, deps: object = SAME, model: Model | None = None) -> Stream[T]:
+        """`run`, watched: `async for event in agent.stream(...)`. It begins at once and goes on to its end even where
+        nobody reads on; `result()` of the stream waits for that, `interrupt()` stops it."""
+
+        async def work(stream: Stream[T]) -> RunResult[T]:
+            async with self.session(deps=deps, model=model) as chat:
+                return await chat._watched(prompt, stream)
+
+        return Stream(work)
+
+    def session(
+        self,
+        name: str = "",
+        *,
+        journal: MemoryJournal | None = None,
+        deps: object = SAME,
+        model: Model | None = None,
+    ) -> Chat[T]:
+        """A conversation of many turns, to be opened: `async with agent.session() as chat`.
+
+        With a `name` it is kept in the data folder, and the next session of that name in this workspace goes on with
+        it; a `journal` of the caller's is gone on with likewise; with neither it is gone at the end.
+        """
+        if name and journal is not None:
+            raise UsageError("a session has either a name or a journal: leave one of them out")
+        return Chat(self, name, journal, self.deps if deps is SAME else deps, self.model if model is None else model)
+
+    async def _open(self, name: str, journal: MemoryJournal, deps: object, model: Model) -> Session:
+        """A session of this agent's."""
+        settings = self._settings if model is self.model else None
+        if settings is None:
+            settings = self._load(model)
+            if model is self.model:
+                self._settings = settings
+        own = None if isinstance(model, str | Options | Settings) else model
+        brought = Brought(
+            builtin=self.builtin_tools,
+            system=None if self.builtin_tools else self._prompt(settings.system, settings.persona),
+            stop=None if self.kind.free else self.kind,
+            shared=await shared(),
+            journal=None if name else journal,
+        )
+        claims = None if self.builtin_tools else _alone()
+        more = [tool.bound(deps, claims) for tool in self.tools]
+        which = Which("named", name) if name else Which("memory")
+        return Session(await build(settings, which, model=own, more=more, brought=brought))
+
+    def _load(self, model: Model) -> Settings:
+        """The settings of a session. Raises UsageError."""
+        given = self._given
+        unasked = None if self.builtin_tools else "goal"  # where nothing says more, the caller's own tools just run
+        match model:
+            case str() | Options():
+                settings = self._from_options(Options(model=model) if isinstance(model, str) else model, unasked)
+            case Settings():
+                mode = unasked if model.mode == "default" and unasked else model.mode
+                settings = replace(model, mode=given.permission_mode or mode)
+                if given.workspace:
+                    settings = replace(settings, workspace=folder(given.workspace))
+            case _:
+                endpoint = Endpoint(name=type(model).__name__, model="", base_url="http://localhost")
+                where, data = folder(given.workspace or "."), places(os.environ)[1]
+                mode = given.permission_mode or unasked or "default"
+                settings = Settings(models=(endpoint,), workspace=where, data=data, mode=mode)
+        if given.max_steps is not None:
+            settings = replace(settings, max_steps=given.max_steps)
+        return replace(settings, persona=self._prompt(settings.persona)) if self.builtin_tools else settings
+
+    def _from_options(self, options: Options, unasked: PermissionMode | None) -> Settings:
+        given = self._given
+        options = replace(
+            options,
+            workspace=given.workspace or options.workspace,
+            permission_mode=given.permission_mode or options.permission_mode or unasked,
+            tools=options.tools or (),  # those of the configuration are meant for noria's own
+        )
+        return load(options, os.environ)
+
+    def _prompt(self, *before: str) -> str:
+        """The instructions, after what the settings say, with what the output has to be."""
+        texts = (*(text.strip() for text in before), self.instructions, self.kind.instruction)
+        return "\n\n".join(text for text in texts if text)
+
+
+class Chat(Generic[T]):
+    """One conversation with an agent, from `Agent.session`; open within `async with`. The history is the caller's: to
+    look at (`transcript`, `messages`), to keep (`save`), to go on with."""
+
+    def __init__(self, agent: Agent[T], name: str, journal: MemoryJournal | None, deps: object, model: Model) -> None:
+        self.agent = agent
+        self._name, self._journal, self._deps, self._model = name, journal, deps, model
+        self._session: Session | None = None
+
+    async def __aenter__(self) -> Chat[T]:
+        from noria.sessions.memory import MemoryJournal
+
+        if self._journal is None:
+            self._journal = MemoryJournal()
+        self._session = await self.agent._open(self._name, self._journal, self._deps, self._model)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.session.close()
+
+    @property
+    def session(self) -> Session:
+        """The session beneath it, for whatever is not here: `watch`, `asks`, `decide`, `go_on`. Raises UsageError
+        before it is open."""
+        if self._session is None:
+            raise UsageError("the session is not open yet: write `async with agent.session() as chat:`")
+        return self._session
+
+    @property
+    def transcript(self) -> Transcript:
+        """The history: prompts and steps, in order."""
+        return self.session.state.transcript
+
+    @property
+    def messages(self) -> list[dict[str, Any]]:
+        """The history as messages of the Chat Completions API."""
+        return messages(self.transcript)
+
+    async def run(self, prompt: str) -> RunResult[T]:
+        """Do what the prompt asks, on top of what was said before. While a turn runs the prompt joins it (steering),
+        and the result is that of the whole."""
+        await self.session.submit(prompt)
+        return self._result(await self.session.rest())
+
+    def stream(self, prompt: str) -> Stream[T]:
+        """`run`, watched; see `Agent.stream`. Leaving the session's `async with` ends it."""
+        return Stream(lambda stream: self._watched(prompt, stream))
+
+    async def interrupt(self) -> None:
+        """Stop now: the model call, the tools and all that they started. What was said and done is kept."""
+        await self.session.interrupt()
+
+    def save(self) -> bytes:
+        """The whole session as text, to be stored anywhere: `agent.session(journal=MemoryJournal.load(saved))` goes on
+        with it. Raises UsageError for one with a name: that is kept already."""
+        if self._name or self._journal is None:
+            raise UsageError(f"the session {self._name} is kept under its name: open it by that")
+        return self._journal.save()
+
+    async def _watched(self, prompt: str, stream: Stream[T]) -> RunResult[T]:
+        stream.begun(self.session.watch(), self.session.interrupt)
+        return await self.run(prompt)
+
+    def _result(self, report: Any) -> RunResult[T]:
+        return RunResult(report, self.transcript, self.agent.kind)
+
+
+def _tools(given: Iterable[Tool | Callable[..., Any]]) -> tuple[Tool, ...]:
+    """The tools, each with its schema made. Raises UsageError for what cannot be one."""
+    found: dict[str, Tool] = {}
+    for each in given:
+        try:
+            tool = each if isinstance(each, Tool) else Tool(each)
+            tool.schema  # noqa: B018 (derived here, so that mistakes are met where the agent is made)
+        except TypeError as error:
+            raise UsageError(str(error)) from None
+        if tool.name in found:
+            raise UsageError(f"two tools are called {tool.name}: give one another name with @tool(name=...)")
+        found[tool.name] = tool
+    return tuple(found.values())
+
+
+_sessions = count(1)
+
+
+def _alone() -> Callable[[Mapping[str, Any], Workspace], Claims]:
+    """The claim of a session's own tools that declare none: one at a time in this session, whatever the others of the
+    process do. It is on a path that no file can have."""
+    number = next(_sessions)
+    return lambda args, workspace: Claims(writes=(f"{workspace.root.rstrip('/')}/\0{number}",))
