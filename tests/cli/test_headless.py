@@ -265,6 +265,50 @@ def test_retries_are_told_on_stderr(house: House, server: ModelServer) -> None:
     assert ran.expect_one_line().startswith("noria: retrying in 0.5 s (1 of 1): overloaded (")
 
 
+@pytest.mark.case("K01")
+@pytest.mark.parametrize(
+    "mistake", [("--bogus",), ("--max-steps", "x"), ("--tools", ","), ("--session", ""), ("--on-ask", "no")]
+)
+def test_mistakes_in_the_flags_are_an_object_too(house: House, mistake: tuple[str, ...]) -> None:
+    """K01: stdout parses whole as JSON, whatever is wrong with the command line."""
+    for form in (("--output-format", "json"), ("--output-format=json",)):
+        ran = house.run("-p", "x", *mistake, *form)
+        assert (ran.status, ran.result["outcome"], ran.result["error"]["kind"]) == (2, "failed", "usage")
+        assert ran.result["error"]["message"] in ran.expect_one_line()
+
+
+@pytest.mark.case("K01")
+def test_an_answer_that_goes_on_after_the_output_limit_is_printed_whole(house: House, server: ModelServer) -> None:
+    parts = iter([{"text": "The answer ", "finish": "length"}, {"text": "is 42."}])
+    server.script = lambda request: next(parts)
+    ran = house.run("-p", "x", "-o", "last.txt")
+    assert (ran.status, ran.out) == (0, "The answer is 42.\n")
+    assert (house.workspace / "last.txt").read_text() == ran.out
+
+
+@pytest.mark.case("I01", "K01")
+def test_another_model_is_said_and_so_are_missing_last_words(house: House, server: ModelServer) -> None:
+    """K01: nothing that failed is silent, though the turn went on or ended at its limit."""
+    server.faults = {0: 401}
+    ran = house.run("-p", "x", "--fallback-model", "chat:second")
+    assert (ran.status, ran.out) == (0, "Found **one**.\n")
+    assert ran.expect_one_line().startswith("noria: warning: auth (")
+    assert ran.err.strip().endswith("going on with chat:second")
+    server.requests.clear()
+    server.faults = {1: 401}
+    ran = house.run("-p", "x", "--max-steps", "1")
+    assert ran.status == 3
+    assert "last words are missing: auth (" in ran.err
+
+
+def test_what_cannot_be_kept_in_a_file_is_printed_all_the_same(house: House, server: ModelServer) -> None:
+    (house.workspace / "out").mkdir()
+    server.script = [{"calls": [["run_command", {"command": "rm -r out"}]]}, {"text": "done"}]
+    ran = house.run("-p", "x", "-o", "out/last.txt", "--permission-mode", "goal", "--output-format", "json")
+    assert (ran.status, ran.result["text"]) == (1, "done")
+    assert "out/last.txt could not be written" in ran.expect_one_line()
+
+
 # -- other ways in -----------------------------------------------------------------------------------------------
 
 

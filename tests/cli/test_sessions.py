@@ -178,7 +178,10 @@ def test_paused_and_then_nobody_there(house: House, server: ModelServer) -> None
     assert house.run("-p", "do it", "--on-ask", "pause").status == 4
     ran = house.run("-p", "-c", "--output-format", "json")
     assert (ran.status, ran.result["text"], len(ran.result["denials"])) == (0, "Then not.", 1)
+    assert ran.result["denials"][0]["tool"] == "run_command"
     assert not (house.workspace / "done").exists()
+    nowhere = house.run("-p", "do it", "--on-ask", "pause", "--no-session")
+    assert (nowhere.status, nowhere.expect_one_line().endswith("nothing is kept (--no-session)")) == (4, True)
 
 
 def test_a_data_folder_that_cannot_be_written(house: House) -> None:

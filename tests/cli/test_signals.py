@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -154,3 +155,20 @@ def test_nohup_is_respected(house: House, server: ModelServer) -> None:
     run.send_signal(signal.SIGHUP)
     out, _ = run.communicate(timeout=20)
     assert (run.returncode, out) == (0, b"through\n")
+
+
+@pytest.mark.case("K01")
+def test_an_interrupt_while_the_prompt_is_awaited_is_an_object_too(house: House) -> None:
+    """K01: stdout is one JSON object also where nothing had begun."""
+    reader, writer = os.pipe()
+    argv = house.argv("-p", "--output-format", "json")
+    pipe = subprocess.PIPE
+    with subprocess.Popen(argv, cwd=house.workspace, env=house.env, stdin=reader, stdout=pipe, stderr=pipe) as run:
+        assert run.stderr is not None
+        assert b"waiting for the prompt" in run.stderr.readline()
+        run.send_signal(signal.SIGINT)
+        out, err = run.communicate(timeout=20)
+    os.close(reader)
+    os.close(writer)
+    assert (run.returncode, err) == (130, b"")
+    assert (json.loads(out)["outcome"], json.loads(out)["error"]) == ("interrupted", None)

@@ -175,10 +175,11 @@ def report(state: State, session: str, record: Record, files: Files, message: st
     )
 
 
-def refused(message: str) -> Report:
-    """The result of a run that was not begun: a mistake in the flags, the configuration or the choice of a session."""
-    error = ErrorReport("usage", message)
-    return Report("failed", "", None, "", 0, 0, UsageReport(), None, 0, Files(), [], [], error)
+def refused(message: str, outcome: Reported = "failed") -> Report:
+    """The result of a run that was not begun: a mistake in the flags, the configuration or the choice of a session; or
+    one that was interrupted before (without a message)."""
+    error = ErrorReport("usage", message) if message else None
+    return Report(outcome, "", None, "", 0, 0, UsageReport(), None, 0, Files(), [], [], error)
 
 
 def outcome_of(state: State) -> Reported:

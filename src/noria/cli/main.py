@@ -43,7 +43,9 @@ def _dispatch(argv: Sequence[str]) -> int:
     try:
         args = parse(argv)
     except UsageError as error:
-        if "--output-format=json" in argv or ("--output-format", "json") in zip(argv, argv[1:], strict=False):
+        from itertools import pairwise
+
+        if "--output-format=json" in argv or ("--output-format", "json") in pairwise(argv):
             from noria.app.report import refused
             from noria.cli.output import print_result
 

@@ -44,7 +44,12 @@ def tell(report: Report, settings: Settings, progress: Progress, *, kept: bool) 
             progress.notice(f"interrupted; the conversation was kept: {again}" if kept else "interrupted")
         case "requires_action":
             names = ", ".join(p.tool for p in report.pending)
-            progress.notice(f"waits for a person's decision on {names}: noria -p --resume {report.session}", "warning")
+            on = (
+                f"noria -p --resume {report.session}"
+                if kept
+                else "it cannot be made, for nothing is kept (--no-session)"
+            )
+            progress.notice(f"waits for a person's decision on {names}: {on}", "warning")
         case "max_steps":
             progress.notice(f"not finished: reached the {settings.max_steps} step limit", "warning")
         case "max_tokens":

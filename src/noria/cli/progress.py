@@ -42,6 +42,7 @@ class Progress:
         self._stream, self._steps, self._colour, self._answer = stream, steps, colour, answer
         self._calls: dict[int, Call] = {}
         self._several = False
+        self._place = 0
         self.step = 0
 
     def notice(self, text: str, level: str = "info") -> None:
@@ -81,6 +82,11 @@ class Progress:
                     self._retry(item.event, effect.ms, item.state)
                 case fx.Decide(call=call) | fx.RunTool(call=call):
                     self._calls[effect.id] = call
+                case fx.CallModel(model=place):
+                    if place > self._place:
+                        why = f"{_why(item.event)}: " if isinstance(item.event, ev.Failed) else ""
+                        self.notice(f"{why}going on with {item.state.models[place].name}", "warning")
+                    self._place = place
                 case _:
                     pass
         match item.event:
@@ -93,13 +99,15 @@ class Progress:
             case ev.Compacted(summary=summary, size=size):
                 what = "old tool results were left out of" if summary is None else "a summary took the place of most of"
                 self.notice(f"{what} the history: it has about {size:,} tokens now")
+            case ev.Failed(kind=kind) if item.state.turn is None and (ended := item.state.ended):
+                if ended.outcome != "failed" and ended.reason == kind:  # the outcome is a limit
+                    self.notice(f"the model's last words are missing: {_why(item.event)}", "warning")
             case _:
                 pass
 
     def _retry(self, event: ev.Failed, ms: int, state: State) -> None:
         attempt = state.turn.attempt - 1 if state.turn else 1
-        why = event.kind.replace("_", " ") + (f" ({event.detail[:WIDE]})" if event.detail else "")
-        self.notice(f"retrying in {ms / 1_000:g} s ({attempt} of {state.policy.max_retries}): {why}")
+        self.notice(f"retrying in {ms / 1_000:g} s ({attempt} of {state.policy.max_retries}): {_why(event)}")
 
     def _reply(self, reply: Reply) -> None:
         if not self._steps or not (reply.calls or self._answer):
@@ -124,6 +132,10 @@ class Progress:
             lines[HEAD : HEAD + left_out] = [f"... {left_out} more lines"]
         for text in lines:
             self.line(f"      {colour}{text[:WIDE]}{PLAIN}")
+
+
+def _why(event: ev.Failed) -> str:
+    return event.kind.replace("_", " ") + (f" ({event.detail[:WIDE]})" if event.detail else "")
 
 
 def summary(call: Call) -> str:

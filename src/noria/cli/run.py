@@ -57,7 +57,7 @@ def headless(args: Namespace) -> int:
 
 
 def stopped_before(args: Namespace) -> None:
-    """The result of a run that was interrupted before its session was open: for who reads json, an object all the same."""
+    """The result of a run that was interrupted before its session was open: who reads json gets an object here too."""
     if args.output_format == "json":
         from noria.app.report import refused
 

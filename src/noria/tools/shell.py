@@ -43,7 +43,9 @@ async def run_command(
     folder = run.workspace.real(cwd or ".")
     if not os.path.isdir(folder):
         if folder == run.workspace.root:
-            raise ToolError(f"the workspace {folder} was removed; write_file makes it again, with the first file in it")
+            raise ToolError(
+                f"the workspace {folder} does not exist any more; write_file makes it again, with the first file in it"
+            )
         raise ToolError(f"run_command: the folder {folder} does not exist; give an existing one as cwd")
     held = run.processes.hold(command, folder, run.spill, f"{run.effect}-run_command")
     return Running(held, min(timeout, LONGEST))
