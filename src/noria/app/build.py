@@ -18,6 +18,7 @@ import msgspec
 from noria.app.report import Files, Record
 from noria.app.settings import Settings
 from noria.context.compaction import PlainCompactor
+from noria.context.instructions import Guidance, NestedGuidance, project_guidance
 from noria.context.prompt import system_prompt
 from noria.context.spill import SpillFolder, sweep
 from noria.core import events as ev
@@ -36,10 +37,12 @@ from noria.tools.toolbox import Toolbox
 from noria.tools.workspace import Workspace
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from noria.app.shared import Shared
+    from noria.core.content import Call
     from noria.core.transcript import Prompt
+    from noria.guard.gates import Gates
     from noria.models.client import Chain, Completing
     from noria.sessions.journal import SessionJournal
     from noria.sessions.memory import MemoryJournal
@@ -100,6 +103,8 @@ class House:
         self.settings, self.id, self.driver, self.record, self.notices = settings, session, driver, record, notices
         self.opening: ev.Opened | None = None
         self.toolbox: Toolbox | None = None
+        self.gate: Gates | None = None
+        self.keep: Callable[[bytes, str], str] | None = None  # an attachment's bytes and type; its digest
         self.closing = AsyncExitStack()
         self._started = False
 
@@ -119,6 +124,12 @@ class House:
         self.record.begin()
         if self.toolbox is not None:
             self.toolbox.workspace.changes.clear()
+
+    def rest(self) -> None:
+        """Let go of what can be made again with the next turn."""
+        rest = getattr(self.driver.parts.model, "rest", None)
+        if rest is not None and self.driver.state.turn is None:
+            rest()
 
     def kill(self) -> None:
         """End all processes of the tools at once."""
@@ -228,31 +239,34 @@ async def _furnish(
     outputs = SpillFolder(_outputs(settings, session)) if brought.builtin else None
     workspace = Workspace(root)
     processes = Processes(environment(hide=settings.secrets)) if brought.builtin else Processes({})
-    toolbox = Toolbox(tools, workspace, processes, outputs, threads=shared.threads if shared else None)
+    nested = NestedGuidance(root, lambda call: toolbox.claims(call))
+    post, threads = (nested.add,) if brought.builtin else (), shared.threads if shared else None
+    toolbox = Toolbox(tools, workspace, processes, outputs, post=post, threads=threads)
     asked = "person" if can_ask else "pause" if settings.on_ask == "pause" else "deny"
     readable = (outputs.folder,) if outputs else ()
     gate = Gates(tools, toolbox.claims, root, mode=settings.mode, asked=asked, readable=readable)
-    specs = tuple(t.spec for t in advertised(settings.mode, tools))
+    specs = tuple(t.spec for t in advertised(settings.mode, tools) if not t.missing)
     own = model is None and shared is None
-    model = model or _chain(settings, specs, journal, shared)
+    model = model or _model(settings, specs, journal, shared)
     day = _day(journal.row(1).at if _length(journal) else clock.now())
-    opened = _opened(settings, root, specs, day, brought.system)
+    guidance = project_guidance(root, settings.config_folder) if brought.system is None else Guidance()
+    opened = _opened(settings, root, specs, day, guidance.text, brought.system)
+    notices = (*notices, *guidance.notices, *_missing(tools))
     stop = brought.stop or _AlwaysStop()
     parts = Parts(model, PlainCompactor(model.complete), gate, toolbox, stop, journal, clock)
     bus, claims = _RecordingBus(record), shared.claims(root) if shared else None
     if _length(journal):
         from noria.app.resume import Today, finished_calls, resume
-        from noria.tools.again import seen_again
 
         found = await resume(journal, Today(opened, which.kind == "fork"), clock.now(), toolbox.repeatable, end_group)
-        seen_again(workspace, finished_calls(found.state, journal))
+        _remember(toolbox, nested, list(finished_calls(found.state, journal)))
         record.take_up(found.state)
         driver = Driver(found.state, parts, bus, claims, since=found.since)
         house = House(settings, session, driver, record, (*notices, *found.notices))
     else:
         house = House(settings, session, Driver(State(), parts, bus, claims), record, notices)
         house.opening = opened
-    house.toolbox = toolbox
+    house.toolbox, house.gate, house.keep = toolbox, gate, journal.put
     if outputs is not None and store is None:
         house.closing.callback(outputs.clear)
     elif outputs is not None:
@@ -270,6 +284,17 @@ async def _furnish(
     return house
 
 
+def _model(
+    settings: Settings, specs: tuple[ToolSpec, ...], journal: SessionJournal | MemoryJournal, shared: Shared | None
+) -> Completing:
+    """The configured models; where sessions share, one that is forgotten at rest."""
+    if shared is None:
+        return _chain(settings, specs, journal, None)
+    from noria.app.shared import Resting
+
+    return Resting(lambda: _chain(settings, specs, journal, shared))
+
+
 def _chain(
     settings: Settings, specs: tuple[ToolSpec, ...], journal: SessionJournal | MemoryJournal, shared: Shared | None
 ) -> Chain:
@@ -278,6 +303,10 @@ def _chain(
     from noria.models.transport import Transport
 
     transport = shared.transport if shared else Transport()
+    if settings.debug:
+        from noria.app.debug import TracedTransport
+
+        transport = TracedTransport(settings.debug)
     models = (http_model(e, tools=specs, images=journal, transport=transport) for e in settings.models)
     return Chain({e.name: model for e, model in zip(settings.models, models, strict=True)})
 
@@ -310,13 +339,35 @@ def _day(ms: int) -> str:
     return time.strftime("%Y-%m-%d", time.localtime(ms / 1_000))
 
 
+def _missing(tools: ToolSet) -> list[str]:
+    """A line for each thing that tools need and this machine has not, with the tools that are not offered for it."""
+    lacking: dict[str, list[str]] = {}
+    for each in tools:
+        if why := each.missing:
+            lacking.setdefault(why, []).append(each.name)
+    return [f"{' and '.join(names)} not offered: {why}" for why, names in lacking.items()]
+
+
+def _remember(toolbox: Toolbox, nested: NestedGuidance, finished: list[tuple[Call, int]]) -> None:
+    """Take up what the session knew when it was left, from its finished calls, the newest first."""
+    from noria.tools.again import seen_again
+    from noria.tools.todo import todos_again
+
+    seen_again(toolbox.workspace, finished)
+    toolbox.todos[:] = todos_again(call for call, _ in finished)
+    for call, _ in finished:
+        nested.know(call)
+
+
 def _opened(
-    settings: Settings, root: str, specs: tuple[ToolSpec, ...], day: str, system: str | None = None
+    settings: Settings, root: str, specs: tuple[ToolSpec, ...], day: str, guidance: str, system: str | None = None
 ) -> ev.Opened:
     """The first event of a session with these settings; `system` is the whole system prompt where it is given."""
     if system is None:
         base, persona = settings.system, settings.persona
-        system = system_prompt(workspace=root, day=day, mode=settings.mode, base=base, persona=persona)
+        system = system_prompt(
+            workspace=root, day=day, mode=settings.mode, base=base, persona=persona, guidance=guidance
+        )
     listed = "".join(f"{s.name}{s.description}{s.schema}" for s in specs).encode()
     limits = Limits(
         settings.max_steps, settings.max_tokens, round(settings.max_cost * 1_000_000), round(settings.max_time * 1_000)

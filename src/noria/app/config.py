@@ -52,7 +52,8 @@ def load(options: Options, env: Mapping[str, str]) -> Settings:
             "for it under [models] in config.toml"
         )
     return Settings(
-        models=models, workspace=workspace, data=places(env)[1], mode=config.permission_mode, on_ask=options.on_ask,
+        models=models, workspace=workspace, config_folder=places(env)[0], data=places(env)[1],
+        mode=config.permission_mode, on_ask=options.on_ask,
         sandbox=config.sandbox, tools=tuple(config.tools), max_steps=config.max_steps, max_retries=config.max_retries,
         max_tokens=options.max_tokens, max_cost=options.max_cost, max_time=options.max_time,
         system=read_text(options.system_file) if options.system_file else "", persona=options.persona,

@@ -105,7 +105,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Everything a run is told. Limits are of a turn, 0 is none; `max_cost` in US dollars, `max_time` in seconds.
     `tools` empty: all. `system` replaces the prompt's base text, `persona` is appended to it. `secrets`: the variables
     that keys were taken from, which commands do not get to see. `allow`, `mcp`: kept for what will use them. `debug`: a
-    file that requests are logged to."""
+    file that requests are logged to. `config_folder`: the user's, whose AGENTS.md counts everywhere (empty: none)."""
 
     models: tuple[Endpoint, ...]
     workspace: str
@@ -126,6 +126,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     allow: tuple[str, ...] = ()
     mcp: dict[str, McpEntry] = {}
     debug: str = ""
+    config_folder: str = ""
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):

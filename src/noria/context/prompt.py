@@ -1,4 +1,5 @@
-"""The system prompt: identity and working rules, the workspace and the day, a mode's hint, the person's own words.
+"""The system prompt: identity and working rules, the workspace and the day, a mode's hint, the person's own words, the
+project's guidance.
 
 Owns: its texts and their order. Must not know: files, clocks, tools, any provider.
 """
@@ -34,16 +35,21 @@ HINTS = {
 }
 
 
-def system_prompt(*, workspace: str, day: str, mode: str = "default", base: str = "", persona: str = "") -> str:
+def system_prompt(
+    *, workspace: str, day: str, mode: str = "default", base: str = "", persona: str = "", guidance: str = ""
+) -> str:
     """The whole system prompt of a session; it is built once and stored.
 
     `day` is the day of the session's start (`2025-01-31`): no clock time, or the provider's cache would be lost.
     `base` stands in for identity and working rules where a person replaces them (`--system-prompt`); workspace, day,
     the mode's hint and `persona` (`--append-system-prompt`) follow it all the same. `persona` never replaces a rule.
+    `guidance` (see instructions.py) stands last.
     """
     parts = [base.strip() or BASE, f"Workspace: {workspace} (relative paths start here)\nToday: {day}"]
     if mode in HINTS:
         parts.append(HINTS[mode])
     if persona.strip():
         parts.append(persona.strip())
+    if guidance:
+        parts.append(guidance)
     return "\n\n".join(parts)
