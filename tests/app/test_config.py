@@ -107,6 +107,34 @@ def test_base_url_from_flag_then_table_then_variable(tmp_path: Path) -> None:
     assert settings(tmp_path, file, env).models[0].base_url == "http://variable/v1"
 
 
+@pytest.mark.seed("X05")
+@pytest.mark.parametrize(
+    ("name", "dialect", "model", "url", "key", "auth"),
+    [
+        ("chat:m", "chat", "m", "https://open/v1", "sk-open", "bearer"),
+        ("responses:m", "responses", "m", "https://open/v1", "sk-open", "bearer"),
+        ("gpt-5.1", "responses", "gpt-5.1", "https://open/v1", "sk-open", "bearer"),
+        ("o3", "responses", "o3", "https://open/v1", "sk-open", "bearer"),
+        ("messages:m", "messages", "m", "https://ant", "sk-ant", "x-api-key"),
+        ("claude-sonnet-4-5", "messages", "claude-sonnet-4-5", "https://ant", "sk-ant", "x-api-key"),
+    ],
+)
+def test_a_name_s_dialect_address_and_key(
+    tmp_path: Path, name: str, dialect: str, model: str, url: str, key: str, auth: str
+) -> None:
+    env = {"OPENAI_API_KEY": "sk-open", "ANTHROPIC_API_KEY": "sk-ant"}
+    urls = {"OPENAI_BASE_URL": "https://open/v1", "ANTHROPIC_BASE_URL": "https://ant"}
+    got = settings(tmp_path, "", env | urls, model=name).models[0]
+    assert (got.dialect, got.model, got.base_url, got.key, got.auth) == (dialect, model, url, key, auth)
+    usual = settings(tmp_path, "", env, model=name).models[0].base_url
+    assert usual == ("https://api.anthropic.com" if dialect == "messages" else "https://api.openai.com/v1")
+
+
+def test_the_way_of_the_key_can_be_set(tmp_path: Path) -> None:
+    file = '[models.a]\ndialect = "messages"\nauth = "bearer"\nbase_url = "https://gate/v1"'
+    assert settings(tmp_path, file, {"ANTHROPIC_API_KEY": "k"}, model="a").models[0].auth == "bearer"
+
+
 def test_fallbacks_in_order(tmp_path: Path) -> None:
     got = settings(tmp_path, fallback_models=("chat:b", "chat:c"))
     assert [m.model for m in got.models] == ["m", "b", "c"]
@@ -145,12 +173,9 @@ def test_a_key_from_a_command_is_not_shown(tmp_path: Path) -> None:
         ({"model": None}, "no model: pass --model chat:NAME, or set NORIA_MODEL, or one of mine"),
         ({"model": "nonsense"}, "unknown model nonsense: write chat:nonsense for an OpenAI-compatible server, or"),
         ({"model": "chat:"}, "names no model"),
-        ({"model": "responses:x"}, "the responses dialect is not built yet"),
-        ({"model": "messages:x"}, "the messages dialect is not built yet"),
         ({"model": "gemini:x"}, "the gemini dialect is not built yet"),
-        ({"model": "claude-3"}, "the messages dialect is not built yet"),
-        ({"model": "gpt-5"}, "the responses dialect is not built yet"),
-        ({"model": "o3"}, "the responses dialect is not built yet"),
+        ({"model": "gemini-3"}, "the gemini dialect is not built yet"),
+        ({"model": "messages:x"}, "no key for messages:x at https://api.anthropic.com: set ANTHROPIC_API_KEY"),
         ({"model": "opus"}, "unknown model opus"),
         ({"fallback_models": ("nonsense",)}, "unknown model nonsense"),
         ({"base_url": "localhost:8000"}, "is no address of a server: write it like"),

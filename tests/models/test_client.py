@@ -19,7 +19,7 @@ from noria.core.ports import Answered, Delta, Failure, ModelRequest, TextDelta
 from noria.core.state import ModelSpec
 from noria.core.transcript import Transcript
 from noria.models.catalog import Price, join
-from noria.models.client import Chain, ChatModel, http_model
+from noria.models.client import Chain, http_model
 from noria.models.idle import Idle
 from noria.models.transport import Transport
 from tests.models.kit import SHARED, TOOL, answered, calls, delta, endpoint, failed, history, prompt, sse
@@ -45,7 +45,7 @@ def asked(
     async def run() -> list[Answered | Failure]:
         async with server:
             where = endpoint(server.url, **settings)
-            model = ChatModel(where, tools=(TOOL,), transport=Transport({}))
+            model = http_model(where, tools=(TOOL,), transport=Transport({}))
             found = [await model.reply(request(), ([] if deltas is None else deltas).append) for _ in range(times)]
             await model.aclose()
             return found
@@ -245,7 +245,7 @@ def test_refused() -> None:
     async def run() -> Failure:
         async with Server(b"") as server:
             url = server.url
-        return failed(await ChatModel(endpoint(url), transport=Transport({})).reply(request(), lambda _: None))
+        return failed(await http_model(endpoint(url), transport=Transport({})).reply(request(), lambda _: None))
 
     failure = asyncio.run(run())
     assert failure.kind == "network" and "refused" in failure.detail and failure.usage.requests == 1
@@ -349,7 +349,7 @@ def test_cancelling_closes_the_connection_at_once(begun: tuple[bytes, ...]) -> N
             gone.set()
 
         async with Server(answer) as server:
-            model = ChatModel(endpoint(server.url), transport=Transport({}))
+            model = http_model(endpoint(server.url), transport=Transport({}))
             task = asyncio.ensure_future(model.reply(request(), lambda _: None))
             await asyncio.sleep(0.2)
             began = time.monotonic()
@@ -373,7 +373,7 @@ def test_one_text_about_a_history() -> None:
 
     async def run() -> None:
         async with server:
-            model = ChatModel(endpoint(server.url), tools=(TOOL,), transport=Transport({}))
+            model = http_model(endpoint(server.url), tools=(TOOL,), transport=Transport({}))
             await model.reply(request(), lambda _: None)
             summary = answered(await model.complete("You are noria.", GO, "Summarise.", ModelSpec("m")))
             assert summary.reply.text == "S" and not summary.reply.calls and summary.usage.requests == 1
@@ -393,8 +393,8 @@ def test_a_chain_sends_the_same_body_to_the_model_that_is_named() -> None:
             transport = Transport({})
             chain = Chain(
                 {
-                    "a": ChatModel(endpoint(first.url, name="a", model="A"), tools=(TOOL,), transport=transport),
-                    "b": ChatModel(endpoint(second.url, name="b", model="B"), tools=(TOOL,), transport=transport),
+                    "a": http_model(endpoint(first.url, name="a", model="A"), tools=(TOOL,), transport=transport),
+                    "b": http_model(endpoint(second.url, name="b", model="B"), tools=(TOOL,), transport=transport),
                 }
             )
             for name, kind in (("a", Failure), ("b", Answered)):
@@ -495,7 +495,7 @@ def test_against_the_shared_server() -> None:
         await response.read(5)
         response.close()
         await own.aclose()
-        model = ChatModel(endpoint(f"{base}/run/r/v1", idle=QUICK), tools=(TOOL,), transport=transport)
+        model = http_model(endpoint(f"{base}/run/r/v1", idle=QUICK), tools=(TOOL,), transport=transport)
         found = [failed(await model.reply(request(), lambda _: None)).kind for _ in kinds]
         assert found == kinds
         assert [c[1] for c in calls(await model.reply(request(), lambda _: None))] == ["read_file"]

@@ -8,14 +8,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from urllib.parse import urlsplit
 
-from noria.app.settings import BUILT, DIALECTS, Dialect, ModelEntry
+from noria.app.settings import BUILT, DIALECTS, Auth, Dialect, ModelEntry
 from noria.core.errors import UsageError
 from noria.models.catalog import Endpoint
 
 USUAL: dict[str, tuple[str, str, str]] = {
     # dialect: base URL, variable of the base URL, variable of the key
     "chat": ("https://api.openai.com/v1", "OPENAI_BASE_URL", "OPENAI_API_KEY"),
+    "responses": ("https://api.openai.com/v1", "OPENAI_BASE_URL", "OPENAI_API_KEY"),
+    "messages": ("https://api.anthropic.com", "ANTHROPIC_BASE_URL", "ANTHROPIC_API_KEY"),
 }
+AUTH: dict[str, Auth] = {"messages": "x-api-key"}
+"""How a dialect's key goes along, where it is not `bearer`."""
 CATALOGUE = (("claude-", "messages"), ("gpt-", "responses"), ("o", "responses"), ("gemini-", "gemini"))
 """What a bare name begins with, and the dialect it is spoken to in (`o` only before a digit)."""
 
@@ -44,7 +48,7 @@ def resolve(name: str, entries: Mapping[str, ModelEntry], base_url: str | None, 
         )
     usual, url_variable, key_variable = USUAL[dialect]
     url = (base_url or entry.base_url or env.get(url_variable, "")).strip() or usual
-    auth = entry.auth or "bearer"
+    auth = entry.auth or AUTH.get(dialect, "bearer")
     key = "" if auth == "none" else _key(name, entry, key_variable, url, env)
     endpoint = Endpoint(
         name=name, model=model, base_url=url, dialect=dialect, key=key, auth=auth if key else "none",

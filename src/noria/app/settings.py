@@ -18,7 +18,7 @@ Sandbox: TypeAlias = Literal["auto", "strict", "off"]
 Auth: TypeAlias = Literal["bearer", "x-api-key", "api-key", "query", "none"]
 
 DIALECTS: tuple[Dialect, ...] = get_args(Dialect)
-BUILT: tuple[Dialect, ...] = ("chat",)  # the dialects that this version speaks
+BUILT: tuple[Dialect, ...] = ("chat", "responses", "messages")  # the dialects that this version speaks
 
 
 RULE = r"^[A-Za-z_][\w-]*(\(.+\))?$"

@@ -178,6 +178,11 @@ class Accumulator:
         self._parts.append(slot)
         return slot
 
+    @property
+    def begun(self) -> bool:
+        """Whether anything has come."""
+        return bool(self._parts)
+
     # -- the end -------------------------------------------------------------------------------------------------
 
     @property

@@ -5,6 +5,8 @@ Owns: Endpoint, Price, the rules for base URLs, cost. Must not know: any connect
 
 from __future__ import annotations
 
+from typing import Literal
+
 import msgspec
 from msgspec.structs import replace
 
@@ -14,6 +16,26 @@ from noria.core.state import ModelSpec
 from noria.models.idle import Idle
 
 AUTHS = ("bearer", "x-api-key", "api-key", "query", "none")
+
+
+OUTPUT_LIMITS = (
+    ("claude-3-7-sonnet", 64_000),
+    ("claude-3-5", 8_192),
+    ("claude-3-", 4_096),
+    ("claude-opus-4-0", 32_000),
+    ("claude-opus-4-1", 32_000),
+    ("claude-opus-4-2", 32_000),
+    ("claude-", 64_000),
+)
+"""The most tokens of one reply, by what a model's name begins with; the first that fits (Anthropic's model overview).
+`claude-opus-4-2` are the dated names of Opus 4."""
+UNKNOWN_LIMIT = 8_192
+
+
+def output_limit(model: str) -> int:
+    """The limit of one reply for a dialect that demands one. What a gateway puts before the name is passed over."""
+    name = model.rpartition("/")[2].rpartition("anthropic.")[2]
+    return next((limit for begin, limit in OUTPUT_LIMITS if name.startswith(begin)), UNKNOWN_LIMIT)
 
 
 class Price(msgspec.Struct, frozen=True):
@@ -28,12 +50,15 @@ class Profile(msgspec.Struct, frozen=True):
     """Where servers of one dialect differ. `output_parameter`: how the output limit is called. `images`: whether they
     are taken. `reasoning`: whether `reasoning_content` goes back to the model that made it (few demand it, most refuse
     it). `bridge`: whether a user message straight after a tool message is refused: an assistant's stands between then.
+    `thinking`: how a model of the messages dialect is told to think where an effort is configured: how hard
+    (`adaptive`), or with a number of tokens (`budget`, models before Claude 4.6).
     """
 
     output_parameter: str = "max_tokens"
     images: bool = True
     reasoning: bool = False
     bridge: bool = False
+    thinking: Literal["adaptive", "budget"] = "adaptive"
 
 
 class Endpoint(msgspec.Struct, frozen=True, kw_only=True):

@@ -6,8 +6,9 @@ decision 0003; message borders are a matter of two neighbours, and an entry's ow
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
-from typing import NamedTuple, assert_never
+from typing import ClassVar, NamedTuple, assert_never
 
 import msgspec
 
@@ -16,10 +17,11 @@ from noria.core.effects import Calls
 from noria.core.ports import Emit, ToolSpec
 from noria.core.transcript import Entry, Note, Prompt, Step, Summary, Transcript
 from noria.models import words
-from noria.models.catalog import Endpoint, auth_headers, join
+from noria.models.catalog import Endpoint
 from noria.models.chat_reader import ChatReader
 from noria.models.encode import History, Images, WireIds, quoted, wire_name
 from noria.models.pictures import Pictures
+from noria.models.spoken import Spoken
 
 
 class Kept(NamedTuple):
@@ -31,6 +33,9 @@ class Kept(NamedTuple):
     parts: bytes = b""
     tools: bool = False  # the last of the closed messages is a tool's
 
+
+OTHER_LIMIT = {"max_tokens": "max_completion_tokens", "max_completion_tokens": "max_tokens"}
+"""The two names of the output limit."""
 
 _TEXT = b',{"role":"user","content":"'
 _LIST = b',{"role":"user","content":['
@@ -98,43 +103,59 @@ def _as_part(kept: Kept) -> bytes:
     return kept.parts or b'{"type":"text","text":"' + kept.text + b'"}'
 
 
-class Chat:
+class Chat(Spoken):
     """The chat dialect (`models.dialect.Dialect`) for one model of one session.
 
     `tools` are offered in the order given; `images` has the bytes of attachments.
     """
 
-    def __init__(self, endpoint: Endpoint, tools: Sequence[ToolSpec] = (), images: Images | None = None) -> None:
-        self._endpoint = endpoint
+    path: ClassVar[str] = "/chat/completions"
+    optional: ClassVar[frozenset[str]] = frozenset(
+        ("max_tokens", "max_completion_tokens", "temperature", "stream_options", "reasoning_effort", "tool_choice")
+    )
+
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        tools: Sequence[ToolSpec] = (),
+        images: Images | None = None,
+        learned: set[str] | None = None,
+    ) -> None:
+        super().__init__(endpoint, learned)
+        self._tools = tools
         self._pictures = Pictures(images, taken=endpoint.profile.images)
         self._ids = WireIds()
         self._history: History[Kept] = History(self._entry)
         self._messages = self._new()
         self._system: tuple[str, bytes] = ("", b"")
-        self._suffix = {calls: _suffix(endpoint, tools, calls) for calls in ("free", "forbidden")}
-
-    @property
-    def streamed(self) -> bool:
-        """Whether answers are asked for as streams."""
-        return self._endpoint.stream
-
-    def url(self) -> str:
-        """Where requests go."""
-        url = join(self._endpoint.base_url, "/chat/completions")
-        if self._endpoint.auth == "query" and self._endpoint.key:
-            from urllib.parse import quote
-
-            url += ("&" if "?" in url else "?") + "key=" + quote(self._endpoint.key, safe="")
-        return url
-
-    def headers(self) -> list[tuple[str, str]]:
-        """What goes with them, the key included."""
-        return auth_headers(self._endpoint)
+        self._suffix: dict[Calls, bytes] = {}
 
     def decoder(self, effect: int, emit: Emit) -> ChatReader:
         """Reads the answer to one request."""
-        secrets = (self._endpoint.key,) if self._endpoint.key else ()
-        return ChatReader(self._endpoint.name, self.url(), effect, emit, secrets)
+        return ChatReader(self._endpoint.name, self.url(), effect, emit, self._secrets)
+
+    def learn(self, culprit: str, words: str) -> bool:
+        """As for every dialect; an output limit goes by its other name where the refusal says that name."""
+        named = re.findall(r"\bmax_tokens\b|\bmax_completion_tokens\b", words)
+        if (
+            culprit == self._limit_name
+            and OTHER_LIMIT[culprit] in named
+            and f"={OTHER_LIMIT[culprit]}" not in self._without
+        ):
+            self._note(f"={OTHER_LIMIT[culprit]}")
+            self._suffix.clear()
+            return True
+        return super().learn(culprit, words)
+
+    @property
+    def _limit_name(self) -> str:
+        """How the output limit is called: as configured, unless the server said its other name."""
+        name = self._endpoint.profile.output_parameter
+        other = OTHER_LIMIT.get(name, "")
+        return other if f"={other}" in self._without else name
+
+    def _changed(self, name: str) -> None:
+        self._suffix.clear()
 
     # -- requests ------------------------------------------------------------------------------------------------
 
@@ -161,10 +182,37 @@ class Chat:
     def _joined(self, system: str, messages: Messages, instruction: str, calls: Calls) -> bytes:
         if self._system[0] is not system:
             self._system = system, (b'{"role":"system","content":' + quoted(system) + b"}" if system else b"")
+        if calls not in self._suffix:
+            self._suffix[calls] = self._after(calls)
         first, tail = self._system[1], messages.tail(instruction)
         if first:
             return b"".join((b'{"messages":[', first, messages.written, tail, b"]", self._suffix[calls]))
         return b"".join((b'{"messages":[', (messages.written + tail)[1:], b"]", self._suffix[calls]))
+
+    def _after(self, calls: Calls) -> bytes:
+        """Everything after the messages: only what the dialect demands, and what was configured.
+
+        A tool is never forced: `tool_choice` is `auto` or `none`, and there only beside tools. `top_p`, `seed` and
+        penalties are never sent.
+        """
+        endpoint = self._endpoint
+        fields: list[tuple[str, bytes]] = [
+            ("model", quoted(endpoint.model)),
+            ("stream", b"true" if endpoint.stream else b"false"),
+        ]
+        if endpoint.stream:
+            fields.append(("stream_options", b'{"include_usage":true}'))
+        if self._tools:
+            fields.append(("tools", b"[" + b",".join(map(_tool, self._tools)) + b"]"))
+            fields.append(("tool_choice", b'"auto"' if calls == "free" else b'"none"'))
+        if endpoint.max_output_tokens:
+            fields.append((self._limit_name, str(endpoint.max_output_tokens).encode()))
+        if endpoint.temperature is not None:
+            fields.append(("temperature", msgspec.json.encode(endpoint.temperature)))
+        if endpoint.reasoning_effort:
+            fields.append(("reasoning_effort", quoted(endpoint.reasoning_effort)))
+        sent = (b",%s:%s" % (quoted(name), value) for name, value in fields if name not in self._without)
+        return b"".join(sent) + b"}"
 
     # -- entries -------------------------------------------------------------------------------------------------
 
@@ -236,30 +284,6 @@ class Chat:
 
 def _text_part(text: str) -> bytes:
     return b'{"type":"text","text":' + quoted(text) + b"}"
-
-
-def _suffix(endpoint: Endpoint, tools: Sequence[ToolSpec], calls: Calls) -> bytes:
-    """Everything after the messages: only what the dialect demands, and what was configured.
-
-    A tool is never forced: `tool_choice` is `auto` or `none`, and there only beside tools. `top_p`, `seed` and
-    penalties are never sent.
-    """
-    fields: list[tuple[str, bytes]] = [
-        ("model", quoted(endpoint.model)),
-        ("stream", b"true" if endpoint.stream else b"false"),
-    ]
-    if endpoint.stream:
-        fields.append(("stream_options", b'{"include_usage":true}'))
-    if tools:
-        fields.append(("tools", b"[" + b",".join(map(_tool, tools)) + b"]"))
-        fields.append(("tool_choice", b'"auto"' if calls == "free" else b'"none"'))
-    if endpoint.max_output_tokens:
-        fields.append((endpoint.profile.output_parameter, str(endpoint.max_output_tokens).encode()))
-    if endpoint.temperature is not None:
-        fields.append(("temperature", msgspec.json.encode(endpoint.temperature)))
-    if endpoint.reasoning_effort:
-        fields.append(("reasoning_effort", quoted(endpoint.reasoning_effort)))
-    return b"".join(b",%s:%s" % (quoted(name), value) for name, value in fields) + b"}"
 
 
 def _tool(tool: ToolSpec) -> bytes:

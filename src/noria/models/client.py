@@ -7,7 +7,7 @@ dialect's frames, retries (the machine's), any file.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 from msgspec.structs import replace
@@ -44,15 +44,16 @@ class HttpModel:
 
     async def reply(self, request: ModelRequest, emit: Emit) -> Answered | Failure:
         """One attempt at a reply."""
-        body = self._dialect.body(request.system, request.transcript, request.calls)
-        return await self._attempt(body, request.effect, emit)
+        return await self._asked(
+            lambda: self._dialect.body(request.system, request.transcript, request.calls), request.effect, emit
+        )
 
     async def complete(
         self, system: str, transcript: Transcript, instruction: str, model: ModelSpec
     ) -> Answered | Failure:
         """One text about a history: the same prefix as every request has, so that the provider's cache holds, then the
         instruction. Tool calls in the answer are dropped; without text it is Failure `empty`."""
-        answer = await self._attempt(self._dialect.ask(system, transcript, instruction), 0, _nowhere)
+        answer = await self._asked(lambda: self._dialect.ask(system, transcript, instruction), 0, _nowhere)
         if isinstance(answer, Failure):
             return answer
         texts = tuple(b for b in answer.reply.blocks if isinstance(b, Text))
@@ -63,6 +64,17 @@ class HttpModel:
     async def aclose(self) -> None:
         """Close the connections that are kept."""
         await self._transport.aclose()
+
+    async def _asked(self, body: Callable[[], bytes], effect: int, emit: Emit) -> Answered | Failure:
+        """One attempt; where the server refuses an optional parameter by name, one more without it. That is remembered
+        for as long as the transport lives."""
+        answer = await self._attempt(body(), effect, emit)
+        if not isinstance(answer, Failure) or answer.kind != "bad_request" or not answer.culprit:
+            return answer
+        if not self._dialect.learn(answer.culprit, answer.detail):
+            return answer
+        again = await self._attempt(body(), effect, emit)
+        return replace(again, usage=answer.usage + again.usage)
 
     async def _attempt(self, body: bytes, effect: int, emit: Emit) -> Answered | Failure:
         url, decoder = self._dialect.url(), self._dialect.decoder(effect, emit)
@@ -143,26 +155,6 @@ class HttpModel:
         return ""
 
 
-class ChatModel(HttpModel):
-    """A model that speaks the chat dialect. Raises UsageError for settings that can never work.
-
-    `tools` are offered in the order given; `images` has the bytes of attachments; a transport can serve many models.
-    """
-
-    def __init__(
-        self,
-        endpoint: Endpoint,
-        *,
-        tools: Sequence[ToolSpec] = (),
-        images: Images | None = None,
-        transport: Transport | None = None,
-    ) -> None:
-        from noria.models.chat import Chat
-
-        endpoint.check()
-        super().__init__(endpoint, Chat(endpoint, tools, images), transport or Transport())
-
-
 def http_model(
     endpoint: Endpoint,
     *,
@@ -171,11 +163,29 @@ def http_model(
     transport: Transport | None = None,
 ) -> HttpModel:
     """The model at an endpoint, in its dialect. Raises UsageError where that is not built or settings are wrong."""
+    endpoint.check()
+    transport = transport or Transport()
+    learned = transport.learned.setdefault((endpoint.dialect, endpoint.base_url, endpoint.model), set())
+    return HttpModel(endpoint, _dialect(endpoint, tools, images, learned), transport)
+
+
+def _dialect(endpoint: Endpoint, tools: Sequence[ToolSpec], images: Images | None, learned: set[str]) -> Dialect:
+    """The dialect of an endpoint; only that one is loaded."""
     match endpoint.dialect:
         case "chat":
-            return ChatModel(endpoint, tools=tools, images=images, transport=transport)
+            from noria.models.chat import Chat
+
+            return Chat(endpoint, tools, images, learned)
+        case "responses":
+            from noria.models.responses import Responses
+
+            return Responses(endpoint, tools, images, learned)
+        case "messages":
+            from noria.models.messages import MessagesDialect
+
+            return MessagesDialect(endpoint, tools, images, learned)
         case _:
-            raise UsageError(f"the dialect {endpoint.dialect!r} is not built yet: use chat:")
+            raise UsageError(f"the dialect {endpoint.dialect!r} is not built yet: use chat:, responses: or messages:")
 
 
 class Completing(Model, Protocol):

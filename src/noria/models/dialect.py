@@ -64,6 +64,11 @@ class Dialect(Protocol):
         """The request for one text about that history: the same prefix, the instruction last, calls forbidden."""
         ...
 
+    def learn(self, culprit: str, words: str) -> bool:
+        """A request was refused, in these words, because of `culprit`, a parameter's name. True where it was optional
+        and is left out, or set right, from now on: the request may be sent once more."""
+        ...
+
     def decoder(self, effect: int, emit: Emit) -> Decoder:
         """Reads the answer to one request; deltas of it go to `emit`."""
         ...

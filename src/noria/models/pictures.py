@@ -38,9 +38,11 @@ class Pictures:
         """The images that are sent as images."""
         return [p for p in content if isinstance(p, Image) and not self.instead(p)]
 
-    def notes(self, content: Sequence[Part], where: str) -> str:
-        """A line for each image: why it is not sent, or `where` it is shown."""
-        return "\n".join(self.instead(p) or words.image_note(p, where) for p in content if isinstance(p, Image))
+    def notes(self, content: Sequence[Part], where: str = "") -> str:
+        """A line for each image that is not sent; with `where`, which says where they are shown, for the others too."""
+        images = [p for p in content if isinstance(p, Image)]
+        lines = (self.instead(i) or (words.image_note(i, where) if where else "") for i in images)
+        return "\n".join(line for line in lines if line)
 
     def base64(self, image: Image) -> str:
         """The bytes of an image that is sent."""

@@ -97,10 +97,23 @@ NO_MODEL = (
     "not a valid model",
     "no such model",
 )
+REASONING_ITEMS = "reasoning_items"
+"""The culprit of a refusal of reasoning that was sent back: it cannot be read, or stands in the wrong place."""
+BAD_REASONING = (
+    "`signature` in `thinking`",
+    "blocks in the latest assistant message cannot be modified",
+    "invalid_encrypted_content",
+    "encrypted content could not be",
+    "could not decrypt",
+    "without its required following item",
+    "items are not persisted",
+)
 BLAMES = (  # how a message names the parameter that it blames
     r"(?:unsupported|unrecognized|unknown|unexpected|extra)[a-z ]*(?:parameter|argument|field|property|input)s?"
     r"(?: supplied| name)?\s*[:=]?\s*['\"`]?([A-Za-z_][\w.]*)",
     r"^([a-z]+(?:_[a-z]+)+)\b",
+    r"^(?-i:([a-z_][a-z0-9_.]*)): ",
+    r"\"loc\":\s*\[\"body\",\s*\"([a-z_.]+)\"",
     r"['\"`]([A-Za-z_][\w.]*)['\"`] (?:is|was) (?:not supported|unsupported|not permitted|unexpected)",
 )
 STATUS_KINDS: dict[int, FailureKind] = {
@@ -265,6 +278,10 @@ def _client_error(status: int, said: Said, words: str) -> tuple[FailureKind, str
         return "unknown_model", ""
     if status == 403:
         return "auth", ""
+    if any(w in words for w in BAD_REASONING):
+        return "bad_request", REASONING_ITEMS
+    if "expected `thinking`" in words:
+        return "bad_request", "thinking"
     if _bad_image(words):
         return "bad_request", "image"
     return "bad_request", said.param or _blamed(said.message)
@@ -310,6 +327,7 @@ def _status_of(said: Said) -> int:
         (("authentication", "invalid_api_key", "unauthenticated", "permission"), 401),
         (("not_found",), 404),
         (("invalid_request", "invalid_argument", "bad_request", "context_length", "content_filter"), 400),
+        (("invalid_prompt", "too_large"), 400),
         (("timeout",), 504),
     ):
         if any(n in code for n in names):

@@ -131,13 +131,15 @@ class Transport:
     """Sends requests. One serves any number of servers and sessions at once, within one event loop at a time.
 
     `env` is where proxies and certificates are looked up (SSL_CERT_FILE, SSL_CERT_DIR, HTTPS_PROXY, HTTP_PROXY,
-    ALL_PROXY, NO_PROXY): the process's own unless given.
+    ALL_PROXY, NO_PROXY): the process's own unless given. `learned` is a place for what its users found out about the
+    models at those servers; it is not looked into here.
     """
 
     def __init__(self, env: Mapping[str, str] | None = None) -> None:
         self._env = os.environ if env is None else env
         self._free: dict[_Key, list[Connection]] = {}
         self._context: SSLContext | None = None
+        self.learned: dict[tuple[str, ...], set[str]] = {}
 
     async def post(
         self, url: str, headers: Sequence[Header], body: bytes, idle: Idle, *, first: float = 0.0

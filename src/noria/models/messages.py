@@ -1,0 +1,371 @@
+"""The messages dialect: Anthropic Messages, as Anthropic and the servers that say they speak it do.
+
+Owns: its request bytes. Must not know: connections, other dialects. Message borders, the provider's cache marks and
+whether the model may think are matters of neighbours: an entry's own bytes never change. The reasons are decision 0008.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import ClassVar, NamedTuple, assert_never
+
+import msgspec
+
+from noria.core.content import Block, Call, Image, Opaque, Part, Reasoning, Reply, Result, Text
+from noria.core.effects import Calls
+from noria.core.ports import Emit, ToolSpec
+from noria.core.transcript import Entry, Note, Prompt, Step, Summary, Transcript
+from noria.models import words
+from noria.models.catalog import Endpoint, output_limit
+from noria.models.encode import History, Images, WireIds, json_text, quoted, wire_name
+from noria.models.messages_reader import MessagesReader
+from noria.models.pictures import USUAL, Pictures
+from noria.models.retry import REASONING_ITEMS
+from noria.models.spoken import Spoken
+
+VERSION = "2023-06-01"
+ID = r"[a-zA-Z0-9_-]{1,64}"
+BUDGETS = {"minimal": 1_024, "low": 2_048, "medium": 8_192, "high": 16_384, "xhigh": 24_576, "max": 32_000}
+"""Tokens to think with, by effort, for models that are told a number."""
+LEAST_BUDGET = 1_024
+MOST = "max_tokens="  # before the limit that a server named
+UNBOUNDED = 1 << 31
+
+_MARK = b',"cache_control":{"type":"ephemeral"}'
+_GO_ON = b'{"type":"text","text":' + quoted(words.GO_ON) + b"}"
+_USER, _ASSISTANT = b'{"role":"user","content":[', b'{"role":"assistant","content":['
+
+
+class Kept(NamedTuple):
+    """One entry's bytes: content blocks. `reply` is an assistant's; `said` stands on the user's side, results first.
+    `pending`: the reply's last server calls, which its continuation answers. `own`: this model made it. `thought`: it
+    begins with this model's own thinking. `prompt`: a prompt rather than results or a note."""
+
+    reply: bytes = b""
+    said: bytes = b""
+    pending: bytes = b""
+    own: bool = False
+    paused: bool = False
+    thought: bool = False
+    results: bool = False
+    prompt: bool = False
+
+
+class Messages:
+    """The message list of a request. What is adjacent on one side becomes one message; adding costs what is added."""
+
+    def __init__(self, *, must_think: bool = False) -> None:
+        self.written = bytearray()
+        self.tails: list[int] = []  # where the last block of each of the last two user messages ends
+        self.foreign = False  # whether thinking must be off: an open chain of calls has replies without it
+        self._must_think = must_think
+        self._role = ""
+        self._last = Kept()  # the last reply
+        self._results = False  # whether the last entry was a step with calls
+
+    def add(self, kept: Kept) -> None:
+        """One more entry."""
+        if kept.reply:
+            if self._role == "assistant" and not (self._goes_on and kept.own):
+                self._say(_GO_ON)
+            self._reply(kept)
+            odd = not kept.own or (self._must_think and not kept.thought)
+            self.foreign = kept.results and (self.foreign or odd)
+        elif kept.prompt and not self._results:
+            self.foreign = False
+        if kept.said:
+            self._say(kept.said)
+        self._results = kept.results
+
+    def _reply(self, kept: Kept) -> None:
+        if self._role == "assistant":  # the last one was paused, and this is how it goes on
+            self.written += b"," + (self._last.pending + b"," if self._last.pending else b"")
+        else:
+            self.written += (b"]}," if self._role else b"") + _ASSISTANT
+        self.written += kept.reply
+        self._role, self._last = "assistant", kept
+
+    def _say(self, blocks: bytes) -> None:
+        if self._role == "user":
+            self.written += b","
+        else:
+            self.written += (b"]}," if self._role else b"") + _USER
+            self.tails = [*self.tails[-1:], 0]
+            self._role = "user"
+        self.written += blocks
+        self.tails[-1] = len(self.written) - 1
+
+    @property
+    def _goes_on(self) -> bool:
+        """Whether the last reply was paused by this model, which goes on with it."""
+        return self._last.paused and self._last.own
+
+    def tail(self, instruction: str) -> bytes:
+        """What closes the list, with one more thing said on the user's side; the list itself stays open. The user has
+        the last word, but where a paused reply is to be gone on with."""
+        said = b""
+        if instruction:
+            said = b'{"type":"text","text":' + quoted(instruction) + b"}"
+        elif self._role == "assistant":
+            if self._goes_on:
+                return (b"," + self._last.pending if self._last.pending else b"") + b"]}"
+            said = _GO_ON
+        if not said:
+            return b"]}" if self._role else b""
+        start = b"," if self._role == "user" else (b"]}," if self._role else b"") + _USER
+        return start + said + b"]}"
+
+    def marked(self) -> list[bytes | memoryview]:
+        """The list, with the provider's cache marks at the ends of the last two user messages."""
+        pieces: list[bytes | memoryview] = []
+        view, at = memoryview(self.written), 0
+        for tail in self.tails:
+            pieces += [view[at:tail], _MARK]
+            at = tail
+        return [*pieces, view[at:]]
+
+
+class MessagesDialect(Spoken):
+    """The messages dialect (`models.dialect.Dialect`) for one model of one session.
+
+    `tools` are offered in the order given; `images` has the bytes of attachments.
+    """
+
+    optional: ClassVar[frozenset[str]] = frozenset(
+        ("temperature", "thinking", "output_config", "cache_control", "tool_choice", REASONING_ITEMS)
+    )
+
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        tools: Sequence[ToolSpec] = (),
+        images: Images | None = None,
+        learned: set[str] | None = None,
+    ) -> None:
+        super().__init__(endpoint, learned)
+        self._tools = tools
+        most = [int(fact[len(MOST) :]) for fact in self._without if fact.startswith(MOST)]
+        self._limit = min(endpoint.max_output_tokens or output_limit(endpoint.model), *most, UNBOUNDED)
+        self._pictures = Pictures(images, taken=endpoint.profile.images, types=USUAL)
+        self._ids = WireIds(ID)
+        self._system: tuple[str, bytes] | None = None
+        self._history: History[Kept] = History(self._entry)
+        self._messages = self._new()
+
+    def _path(self) -> str:
+        """`/v1/messages`, below a base URL whose own version is not repeated."""
+        base = self._endpoint.base_url.partition("?")[0].rstrip("/")
+        return "/messages" if re.search(r"/v\d+$", base) or base.endswith("/messages") else "/v1/messages"
+
+    def headers(self) -> list[tuple[str, str]]:
+        """What goes with them, the key and the API's version included."""
+        return [*super().headers(), ("anthropic-version", VERSION)]
+
+    def decoder(self, effect: int, emit: Emit) -> MessagesReader:
+        """Reads the answer to one request."""
+        return MessagesReader(self._endpoint.name, self.url(), effect, emit, self._secrets)
+
+    def learn(self, culprit: str, words: str) -> bool:
+        """As for every dialect; a limit that is too high for the model becomes the one that the refusal names."""
+        named = re.search(r"max_tokens: \d+ > (\d+)", words)
+        if named and int(named[1]) < self._limit:
+            self._limit = int(named[1])
+            self._note(MOST + named[1])
+            self._system = None
+            return True
+        return super().learn(culprit, words)
+
+    def _changed(self, name: str) -> None:
+        self._system = None
+        if name == REASONING_ITEMS:
+            self._history = History(self._entry)
+            self._messages = self._new()
+
+    # -- requests ------------------------------------------------------------------------------------------------
+
+    def body(self, system: str, transcript: Transcript, calls: Calls) -> bytes:
+        """The request for the next reply. What was encoded for earlier requests is not encoded again."""
+        known = len(self._history.kept)
+        same = self._history.follow(transcript)
+        if same < known:
+            self._messages, same = self._new(), 0
+        for kept in self._history.kept[same:]:
+            self._messages.add(kept)
+        return self._joined(system, self._messages, "", calls)
+
+    def ask(self, system: str, transcript: Transcript, instruction: str) -> bytes:
+        """The request for one text about a history: the same bytes up to the instruction; calls are forbidden."""
+        messages = self._new()
+        for kept in self._history.look(transcript):
+            messages.add(kept)
+        return self._joined(system, messages, instruction, "forbidden")
+
+    def _new(self) -> Messages:
+        return Messages(must_think=self._endpoint.profile.thinking == "budget")
+
+    def _joined(self, system: str, messages: Messages, instruction: str, calls: Calls) -> bytes:
+        """Everything that never changes in a session comes first, then the messages, then what may change."""
+        if self._system is None or self._system[0] is not system:
+            self._system = system, self._prefix(system)
+        listed = [messages.written] if "cache_control" in self._without else messages.marked()
+        suffix = self._suffix(calls, thinking=not messages.foreign)
+        return b"".join((self._system[1], *listed, messages.tail(instruction), suffix))
+
+    def _prefix(self, system: str) -> bytes:
+        """Up to the messages. The cache marks: one after the tools, one after the system prompt, and two in the
+        messages (`Messages.marked`), which are the four that the API takes."""
+        mark = b"" if "cache_control" in self._without else _MARK
+        endpoint = self._endpoint
+        fields = [
+            b'{"model":' + quoted(endpoint.model),
+            b'"max_tokens":%d' % self._limit,
+            b'"stream":true' if endpoint.stream else b'"stream":false',
+        ]
+        if endpoint.temperature is not None and "temperature" not in self._without and not self._thinking():
+            fields.append(b'"temperature":' + msgspec.json.encode(endpoint.temperature))
+        if self._tools:
+            fields.append(b'"tools":[' + b",".join(map(_tool, self._tools))[:-1] + mark + b"}]")
+        if system.strip():
+            fields.append(b'"system":[{"type":"text","text":' + quoted(system) + mark + b"}]")
+        return b",".join((*fields, b'"messages":['))
+
+    def _suffix(self, calls: Calls, *, thinking: bool) -> bytes:
+        """After the messages. A tool is never forced; calls are forbidden by `tool_choice`, so that the tools stay."""
+        fields = [b"]"]
+        if calls == "forbidden" and self._tools and "tool_choice" not in self._without:
+            fields.append(b'"tool_choice":{"type":"none"}')
+        if thinking and (how := self._thinking()):
+            fields.append(how)
+        return b",".join(fields) + b"}"
+
+    def _thinking(self) -> bytes:
+        """How the model is told to think, where an effort is configured; blank where it is not."""
+        effort = self._endpoint.reasoning_effort
+        if not effort or "thinking" in self._without:
+            return b""
+        if self._endpoint.profile.thinking == "adaptive":
+            how = b'"thinking":{"type":"adaptive"}'
+            if "output_config" in self._without:
+                return how
+            return how + b',"output_config":{"effort":' + quoted(effort) + b"}"
+        budget = min(BUDGETS.get(effort, LEAST_BUDGET), self._limit // 2)
+        if budget < LEAST_BUDGET:
+            return b""
+        return b'"thinking":{"type":"enabled","budget_tokens":%d}' % budget
+
+    # -- entries -------------------------------------------------------------------------------------------------
+
+    def _entry(self, entry: Entry) -> Kept:
+        match entry:
+            case Prompt():
+                return Kept(said=b",".join(self._prompt(entry)), prompt=True)
+            case Step():
+                return self._step(entry)
+            case Note():
+                return Kept(said=_text(words.note_text(entry)))
+            case Summary():
+                return Kept(said=_text(words.summary_text(entry)))
+            case _:
+                assert_never(entry)
+
+    def _prompt(self, prompt: Prompt) -> list[bytes]:
+        if prompt.elided:
+            return [_text(words.prompt_text(prompt))]
+        parts = [_text(words.memory_text(prompt.memory))] if prompt.memory.strip() else []
+        parts += [self._part(p) for p in prompt.content if isinstance(p, Image) or p.text.strip()]
+        return parts or [_text(words.NOTHING)]
+
+    def _step(self, step: Step) -> Kept:
+        sent, pending, paused = self._reply(step.reply)
+        thought = bool(sent) and isinstance(sent[0][0], Reasoning)
+        said: list[bytes] = []
+        follow: list[bytes] = []
+        for call, result in zip(step.reply.calls, step.results, strict=True):
+            block, images = self._result(call, result)
+            said.append(block)
+            follow += images
+        return Kept(
+            b",".join(data for _, data in sent) or _text(words.NO_TEXT),
+            b",".join(said + follow),
+            b",".join(data for _, data in pending),
+            own=step.reply.model == self._endpoint.name,
+            paused=paused,
+            thought=thought,
+            results=bool(step.results),
+        )
+
+    def _reply(self, reply: Reply) -> tuple[list[tuple[Block, bytes]], list[tuple[Block, bytes]], bool]:
+        """What is sent of a reply; what of it can only stand before its continuation; whether there is one to come.
+
+        The API wants an answer to each call of its own tools, and no thinking at the end of a message."""
+        sent = [(b, data) for b in reply.blocks if (data := self._block(b))]
+        paused = reply.end == "paused" and any(not isinstance(b, Reasoning) for b, _ in sent)
+        known = [(_ids_in(b) if isinstance(b, Opaque) else ("", "")) for b, _ in sent]
+        answered = {of for _, of in known if of}
+        open_ = [bool(made) and made not in answered for made, _ in known]
+        pending: list[tuple[Block, bytes]] = []
+        while sent and (open_[-1] or isinstance(sent[-1][0], Reasoning)):
+            pending.insert(0, sent.pop())
+            open_.pop()
+        sent = [one for one, dangles in zip(sent, open_, strict=True) if not dangles]
+        return sent, pending if paused else [], paused
+
+    def _block(self, block: Block) -> bytes:
+        """A block of a reply; blank where nothing of it is sent: thinking and provider blocks go to their own model."""
+        match block:
+            case Text():
+                return _text(block.text) if block.text.strip() else b""
+            case Call():
+                return b'{"type":"tool_use","id":%s,"name":%s,"input":%s}' % (
+                    quoted(self._ids.of(block)),
+                    quoted(wire_name(block.name)),
+                    json_text(block.args),
+                )
+            case Reasoning():
+                mine = block.model == self._endpoint.name and REASONING_ITEMS not in self._without
+                return block.data.encode() if mine else b""
+            case Opaque():
+                return block.data.encode() if block.model == self._endpoint.name else b""
+
+    def _result(self, call: Call, result: Result) -> tuple[bytes, list[bytes]]:
+        """A result, and the images that have to follow it: beside an error the API takes text alone."""
+        bad = result.status != "ok"
+        shown = self._pictures.shown(() if result.elided else result.content)
+        text = words.result_text(result, self._pictures.notes(result.content, words.BELOW if bad else ""))
+        follow = [_text(words.picture_label(call.name)), *map(self._part, shown)] if bad and shown else []
+        content = quoted(text)
+        if shown and not bad:
+            inside = ([_text(text)] if text != words.NO_OUTPUT else []) + list(map(self._part, shown))
+            content = b"[" + b",".join(inside) + b"]"
+        block = b'{"type":"tool_result","tool_use_id":%s,"content":%s' % (quoted(self._ids.of(call)), content)
+        return block + (b',"is_error":true}' if bad else b"}"), follow
+
+    def _part(self, part: Part) -> bytes:
+        if isinstance(part, Text):
+            return _text(part.text)
+        if instead := self._pictures.instead(part):
+            return _text(instead)
+        return b'{"type":"image","source":{"type":"base64","media_type":%s,"data":"%s"}}' % (
+            quoted(part.media_type),
+            self._pictures.base64(part).encode(),
+        )
+
+
+def _text(text: str) -> bytes:
+    return b'{"type":"text","text":' + quoted(text) + b"}"
+
+
+def _ids_in(block: Opaque) -> tuple[str, str]:
+    """Of a provider's block: the id of the call that it is, and of the call that it answers."""
+    data = msgspec.json.decode(block.data)
+    made = data.get("id", "") if str(data.get("type", "")).endswith("tool_use") else ""
+    return made, data.get("tool_use_id", "")
+
+
+def _tool(tool: ToolSpec) -> bytes:
+    return b'{"name":%s,"description":%s,"input_schema":%s}' % (
+        quoted(tool.name),
+        quoted(tool.description),
+        msgspec.json.format(tool.schema.encode(), indent=-1),
+    )

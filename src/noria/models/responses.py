@@ -1,0 +1,270 @@
+"""The responses dialect: OpenAI Responses, without anything kept at the provider.
+
+Owns: its request bytes. Must not know: connections, other dialects. Message borders are a matter of two neighbours; an
+entry's own bytes never change. The reasons are decision 0008.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar, NamedTuple, assert_never
+
+import msgspec
+
+from noria.core.content import Block, Call, Image, Opaque, Part, Reasoning, Reply, Text
+from noria.core.effects import Calls
+from noria.core.ports import Emit, ToolSpec
+from noria.core.transcript import Entry, Note, Prompt, Step, Summary, Transcript
+from noria.models import words
+from noria.models.catalog import Endpoint
+from noria.models.encode import History, Images, WireIds, quoted, wire_name
+from noria.models.pictures import USUAL, Pictures
+from noria.models.responses_reader import ResponsesReader
+from noria.models.retry import REASONING_ITEMS
+from noria.models.spoken import Spoken
+
+_USER = b',{"type":"message","role":"user","content":['
+
+
+class Kept(NamedTuple):
+    """One entry's bytes. `items`: a reply and the outputs of its calls. `said`: parts of a message on the user's side.
+    `replied`: the last of the items is the reply's; `goes_on`: it was paused by this model."""
+
+    items: bytes = b""
+    said: bytes = b""
+    replied: bool = False
+    goes_on: bool = False
+
+
+class Items:
+    """The input list of a request, each item after a comma. Adjacent user sides become one message; adding costs what
+    is added."""
+
+    def __init__(self) -> None:
+        self.written = bytearray()
+        self._open = False  # whether the last item is a user's message, still open
+        self._last = Kept()
+
+    def add(self, kept: Kept) -> None:
+        """One more entry."""
+        if kept.items:
+            if self._stands_alone:
+                self._say(_text(words.GO_ON))
+            self.written += (b"]}," if self._open else b",") + kept.items
+            self._open = False
+        if kept.said:
+            self._say(kept.said)
+        self._last = kept
+
+    def _say(self, parts: bytes) -> None:
+        self.written += b"," if self._open else _USER
+        self.written += parts
+        self._open = True
+
+    @property
+    def _stands_alone(self) -> bool:
+        """Whether the list ends in a reply that nobody has answered."""
+        return not self._open and self._last.replied and not self._last.goes_on
+
+    def tail(self, instruction: str) -> bytes:
+        """What closes the list, with one more thing said on the user's side; the list itself stays open."""
+        said = _text(instruction) if instruction else _text(words.GO_ON) if self._stands_alone else b""
+        if said:
+            return (b"," if self._open else _USER) + said + b"]}"
+        return b"]}" if self._open else b""
+
+
+class Responses(Spoken):
+    """The responses dialect (`models.dialect.Dialect`) for one model of one session.
+
+    `tools` are offered in the order given; `images` has the bytes of attachments.
+    """
+
+    path: ClassVar[str] = "/responses"
+    optional: ClassVar[frozenset[str]] = frozenset(
+        ("include", "max_output_tokens", "temperature", "reasoning", "strict", "store", "tool_choice", REASONING_ITEMS)
+    )
+
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        tools: Sequence[ToolSpec] = (),
+        images: Images | None = None,
+        learned: set[str] | None = None,
+    ) -> None:
+        super().__init__(endpoint, learned)
+        self._tools = tools
+        self._pictures = Pictures(images, taken=endpoint.profile.images, types=USUAL)
+        self._ids = WireIds()
+        self._system: tuple[str, bytes] | None = None
+        self._history: History[Kept] = History(self._entry)
+        self._items = Items()
+
+    def decoder(self, effect: int, emit: Emit) -> ResponsesReader:
+        """Reads the answer to one request."""
+        return ResponsesReader(self._endpoint.name, self.url(), effect, emit, self._secrets)
+
+    def _changed(self, name: str) -> None:
+        self._system = None
+        if name == REASONING_ITEMS:
+            self._history, self._items = History(self._entry), Items()
+
+    # -- requests ------------------------------------------------------------------------------------------------
+
+    def body(self, system: str, transcript: Transcript, calls: Calls) -> bytes:
+        """The request for the next reply. What was encoded for earlier requests is not encoded again."""
+        known = len(self._history.kept)
+        same = self._history.follow(transcript)
+        if same < known:
+            self._items, same = Items(), 0
+        for kept in self._history.kept[same:]:
+            self._items.add(kept)
+        return self._joined(system, self._items, "", calls)
+
+    def ask(self, system: str, transcript: Transcript, instruction: str) -> bytes:
+        """The request for one text about a history: the same bytes up to the instruction; calls are forbidden."""
+        items = Items()
+        for kept in self._history.look(transcript):
+            items.add(kept)
+        return self._joined(system, items, instruction, "forbidden")
+
+    def _joined(self, system: str, items: Items, instruction: str, calls: Calls) -> bytes:
+        """Everything that never changes in a session comes first, then the input, then what may change."""
+        if self._system is None or self._system[0] is not system:
+            self._system = system, self._prefix(system)
+        forbid = calls == "forbidden" and bool(self._tools) and "tool_choice" not in self._without
+        listed, tail = items.written, items.tail(instruction)
+        first = memoryview(listed)[1:] if listed else b""
+        return b"".join(
+            (self._system[1], first, tail if listed else tail[1:], b'],"tool_choice":"none"}' if forbid else b"]}")
+        )
+
+    def _prefix(self, system: str) -> bytes:
+        """Up to the input: only what the dialect demands, and what was configured."""
+        endpoint = self._endpoint
+        fields: list[tuple[str, bytes]] = [
+            ("model", quoted(endpoint.model)),
+            ("stream", b"true" if endpoint.stream else b"false"),
+            ("store", b"false"),
+            ("include", b'["reasoning.encrypted_content"]'),
+        ]
+        if endpoint.max_output_tokens:
+            fields.append(("max_output_tokens", str(endpoint.max_output_tokens).encode()))
+        if endpoint.temperature is not None:
+            fields.append(("temperature", msgspec.json.encode(endpoint.temperature)))
+        if endpoint.reasoning_effort:
+            fields.append(("reasoning", b'{"effort":' + quoted(endpoint.reasoning_effort) + b"}"))
+        if system.strip():
+            fields.append(("instructions", quoted(system)))
+        if self._tools:
+            strict = b"" if "strict" in self._without else b',"strict":false'
+            fields.append(("tools", b"[" + b",".join(_tool(t, strict) for t in self._tools) + b"]"))
+        sent = [b"%s:%s" % (quoted(name), value) for name, value in fields if name not in self._without]
+        return b"{" + b",".join((*sent, b'"input":['))
+
+    # -- entries -------------------------------------------------------------------------------------------------
+
+    def _entry(self, entry: Entry) -> Kept:
+        match entry:
+            case Prompt():
+                return Kept(said=b",".join(self._prompt(entry)))
+            case Step():
+                return self._step(entry)
+            case Note():
+                return Kept(said=_text(words.note_text(entry)))
+            case Summary():
+                return Kept(said=_text(words.summary_text(entry)))
+            case _:
+                assert_never(entry)
+
+    def _prompt(self, prompt: Prompt) -> list[bytes]:
+        if prompt.elided:
+            return [_text(words.prompt_text(prompt))]
+        parts = [_text(words.memory_text(prompt.memory))] if prompt.memory.strip() else []
+        parts += [self._part(p) for p in prompt.content if isinstance(p, Image) or p.text.strip()]
+        return parts or [_text(words.NOTHING)]
+
+    def _step(self, step: Step) -> Kept:
+        items = self._reply(step.reply)
+        goes_on = bool(items) and step.reply.end == "paused" and step.reply.model == self._endpoint.name
+        if not items:
+            items = [_message(words.NO_TEXT, "")]
+        said: list[bytes] = []
+        for call, result in zip(step.reply.calls, step.results, strict=True):
+            text = words.result_text(result, self._pictures.notes(result.content, words.BELOW))
+            items.append(
+                b'{"type":"function_call_output","call_id":%s,"output":%s}' % (quoted(self._ids.of(call)), quoted(text))
+            )
+            if shown := self._pictures.shown(() if result.elided else result.content):
+                said += [_text(words.picture_label(call.name)), *map(self._part, shown)]
+        return Kept(b",".join(items), b",".join(said), replied=not step.results, goes_on=goes_on)
+
+    def _reply(self, reply: Reply) -> list[bytes]:
+        """A reply's items. Reasoning and the provider's own items go to the model that made them; reasoning only before
+        what came of it, without which the API refuses it."""
+        items: list[bytes] = []
+        held: list[bytes] = []  # reasoning whose following item has not come
+        phase = ""
+        for block in reply.blocks:
+            if isinstance(block, Reasoning | Opaque) and block.model != self._endpoint.name:
+                continue
+            if isinstance(block, Reasoning):
+                if block.data and REASONING_ITEMS not in self._without:
+                    held.append(block.data.encode())
+                continue
+            if isinstance(block, Opaque) and (named := _phase(block)):
+                phase = named
+            elif item := self._item(block, phase):
+                items += [*held, item]
+                held, phase = [], ""
+        return items
+
+    def _item(self, block: Block, phase: str) -> bytes:
+        match block:
+            case Text():
+                return _message(block.text, phase) if block.text.strip() else b""
+            case Call():
+                return b'{"type":"function_call","call_id":%s,"name":%s,"arguments":%s}' % (
+                    quoted(self._ids.of(block)),
+                    quoted(wire_name(block.name)),
+                    quoted(block.args),
+                )
+            case Opaque() | Reasoning():
+                return block.data.encode()
+
+    def _part(self, part: Part) -> bytes:
+        if isinstance(part, Text):
+            return _text(part.text)
+        if instead := self._pictures.instead(part):
+            return _text(instead)
+        url = f"data:{part.media_type};base64,{self._pictures.base64(part)}"
+        return b'{"type":"input_image","image_url":' + quoted(url) + b"}"
+
+
+def _text(text: str) -> bytes:
+    return b'{"type":"input_text","text":' + quoted(text) + b"}"
+
+
+def _message(text: str, phase: str) -> bytes:
+    """An assistant's message; `phase` (commentary, final_answer) as the model gave it."""
+    said = b',"phase":' + quoted(phase) if phase else b""
+    return b'{"type":"message","role":"assistant"%s,"content":[{"type":"output_text","text":%s}]}' % (
+        said,
+        quoted(text),
+    )
+
+
+def _phase(block: Opaque) -> str:
+    """The phase of the text that follows (see `responses_reader`); blank for an item of the provider's."""
+    data = msgspec.json.decode(block.data)
+    return "" if "type" in data else data.get("phase", "")
+
+
+def _tool(tool: ToolSpec, strict: bytes) -> bytes:
+    """`strict` is said because it is the API's default, which demands schemas without optional fields."""
+    return b'{"type":"function","name":%s,"description":%s,"parameters":%s%s}' % (
+        quoted(tool.name),
+        quoted(tool.description),
+        msgspec.json.format(tool.schema.encode(), indent=-1),
+        strict,
+    )

@@ -1,0 +1,195 @@
+"""Answers of the responses dialect: the events of a stream, or one whole response, become a reply or a typed failure.
+
+Owns: the frames of OpenAI Responses and their oddities. Must not know: connections, which request was asked. The
+readings that no standard settles are decision 0008.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from noria.core.content import Usage
+from noria.core.ports import Answered, Emit, Failure
+from noria.models import retry
+from noria.models.accumulate import Held, Run
+from noria.models.reader import FrameReader, arguments_of, dumps, text_of, tokens_of
+
+CALLS = {"function_call": "arguments", "custom_tool_call": "input"}
+"""Items that are calls, and where what the model wrote stands in them."""
+
+
+class _Item:
+    """An output item that is coming in: a run of text or reasoning, or the place of one of the provider's own."""
+
+    __slots__ = ("held", "run")
+
+    def __init__(self) -> None:
+        self.run: Run | None = None
+        self.held: Held | None = None
+
+
+class ResponsesReader(FrameReader):
+    """Reads one answer (`models.dialect.Decoder`)."""
+
+    dialect = "responses"
+
+    def __init__(self, model: str, url: str, effect: int, emit: Emit, secrets: Sequence[str] = ()) -> None:
+        super().__init__(model, url, effect, emit, secrets)
+        self._final: dict[str, Any] | None = None
+        self._items: dict[int, _Item] = {}
+        self._indexes: dict[str, int] = {}  # by item id, for servers that give no index
+        self._last = -1
+
+    @property
+    def ended(self) -> bool:
+        """Whether the end mark came: the response as it is in the end."""
+        return self._final is not None
+
+    # -- what comes in -------------------------------------------------------------------------------------------
+
+    def _frame(self, frame: dict[str, Any], name: str) -> None:
+        kind = text_of(frame.get("type")) or name
+        if kind.startswith("response."):
+            self._spoke = True
+        match kind.removeprefix("response."):
+            case "output_text.delta" | "refusal.delta":
+                self._piece("text", frame)
+            case "reasoning_summary_text.delta" | "reasoning_text.delta":
+                self._piece("reasoning", frame)
+            case "reasoning_summary_part.added" if frame.get("summary_index"):
+                self._piece("reasoning", frame | {"delta": "\n\n"})
+            case "function_call_arguments.delta" | "custom_tool_call_input.delta":
+                self._gathered.call(self._index(frame), "", "", text_of(frame.get("delta")))
+            case "function_call_arguments.done" | "custom_tool_call_input.done":
+                written = arguments_of(frame.get("arguments", frame.get("input")))
+                self._gathered.settle(self._index(frame), "", text_of(frame.get("name")), written)
+            case "output_item.added":
+                self._added(self._index(frame, new=True), _dict(frame.get("item")))
+            case "output_item.done":
+                self._whole_item(self._index(frame), _dict(frame.get("item")))
+            case "completed" | "incomplete" | "failed" | "cancelled" | "done":
+                self._ended(_dict(frame.get("response")))
+            case "error":
+                self._fail(frame)
+            case _ if not kind.startswith("response."):
+                if frame.get("object") == "response":
+                    self._body(frame)
+                else:
+                    self._other(frame, name)
+
+    def _body(self, frame: dict[str, Any]) -> None:
+        """A whole response takes the same way as a stream's last event."""
+        if frame.get("object") != "response" and not isinstance(frame.get("output"), list):
+            self._other(frame, "")
+            return
+        self._spoke = True
+        if not isinstance(frame.get("output"), list) and not frame.get("error"):
+            self._says_nothing("output", frame)
+            return
+        self._ended(frame)
+
+    def _index(self, frame: dict[str, Any], *, new: bool = False) -> int:
+        """The place of the item that a frame speaks of: its index, else that of its id, else the last one's."""
+        index = frame.get("output_index")
+        if type(index) is not int:
+            identity = text_of(frame.get("item_id")) or text_of(_dict(frame.get("item")).get("id"))
+            index = self._indexes.get(identity, -1) if identity else -1
+            if index < 0:
+                index = max(self._items, default=-1) + 1 if new else max(self._last, 0)
+            if identity:
+                self._indexes[identity] = index
+        self._last = index
+        return index
+
+    # -- items ---------------------------------------------------------------------------------------------------
+
+    def _added(self, index: int, item: dict[str, Any]) -> None:
+        """An item begins: its place among the others."""
+        made = self._items[index] = _Item()
+        kind = item.get("type")
+        if kind in CALLS:
+            self._gathered.call(index, text_of(item.get("call_id")), text_of(item.get("name")), "")
+        elif kind == "reasoning":
+            made.run = self._gathered.block("reasoning")
+        else:
+            made.held = self._gathered.opaque()  # of a message: its phase
+            if kind == "message":
+                made.run = self._gathered.block("text")
+
+    def _piece(self, kind: str, frame: dict[str, Any]) -> None:
+        index = self._index(frame)
+        item = self._items.get(index)
+        if item is None or item.run is None:  # its beginning was not seen
+            self._added(index, {"type": "message" if kind == "text" else "reasoning"})
+            item = self._items[index]
+        if item.run:
+            self._gathered.add(item.run, text_of(frame.get("delta")))
+
+    def _whole_item(self, index: int, item: dict[str, Any]) -> None:
+        """An item as it is in the end: it says what its pieces did not."""
+        kind = item.get("type")
+        if index not in self._items:
+            self._added(index, item)
+        made = self._items[index]
+        if kind in CALLS:
+            written = arguments_of(item.get(CALLS[str(kind)]))
+            self._gathered.settle(index, text_of(item.get("call_id")), text_of(item.get("name")), written)
+        elif kind == "reasoning":
+            if made.run and not made.run.pieces:
+                self._gathered.add(made.run, _texts(item.get("summary"), "\n\n") or _texts(item.get("content"), ""))
+            if made.run and (item.get("encrypted_content") or item.get("content")):
+                made.run.data = dumps(item)
+        elif kind == "message":
+            if made.run and not made.run.pieces:
+                self._gathered.add(made.run, _texts(item.get("content"), ""))
+            if made.held and isinstance(item.get("phase"), str):
+                made.held.data = dumps({"phase": item["phase"]})
+        elif made.held:
+            made.held.data = dumps(item)
+
+    # -- the end -------------------------------------------------------------------------------------------------
+
+    def _ended(self, response: dict[str, Any]) -> None:
+        """The response as it is in the end. Its items count where none came before."""
+        self._count(response.get("usage"))
+        output = response.get("output")
+        if not self._gathered.begun and isinstance(output, list):
+            for index, item in enumerate(output):
+                self._whole_item(index, _dict(item))
+        self._final = response
+        self.done = True
+
+    def _count(self, usage: object) -> None:
+        if not isinstance(usage, dict):
+            return
+        inputs = tokens_of(usage, "input_tokens")
+        self._usage = Usage(
+            input=inputs,
+            output=tokens_of(usage, "output_tokens"),
+            cached=min(tokens_of(usage.get("input_tokens_details"), "cached_tokens"), inputs),
+            reasoning=tokens_of(usage.get("output_tokens_details"), "reasoning_tokens"),
+        )
+
+    def _end(self) -> Answered | Failure:
+        final = self._final or {}
+        status = final.get("status") or "completed"
+        if final.get("error") or status == "failed":
+            return retry.from_body(final.get("error") or "the response failed", self._url, self._secrets)
+        if status in ("cancelled", "in_progress", "queued"):
+            return Failure("truncated", detail=f"the response ended with the status {status!r}")
+        why = text_of(_dict(final.get("incomplete_details")).get("reason"))
+        if why == "content_filter":
+            return Failure("content_filtered", detail="the provider's filter ended the reply (content_filter)")
+        reply = self._gathered.result("cut" if status == "incomplete" else "stop")
+        return reply if isinstance(reply, Failure) else Answered(reply, self._usage)
+
+
+def _dict(value: object) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _texts(parts: object, between: str) -> str:
+    """The texts of a list of parts (output_text, refusal, summary_text, reasoning_text), joined."""
+    found = [p for p in parts if isinstance(p, dict)] if isinstance(parts, list) else []
+    return between.join(text_of(p.get("text")) or text_of(p.get("refusal")) for p in found)
