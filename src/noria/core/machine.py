@@ -414,7 +414,7 @@ def _step_done(s: State) -> State:
         again = turn.seen is not None and st.same_step(turn.seen, done)
         turn = replace(turn, seen=done, repeats=turn.repeats + 1 if again else 1)
     s = replace(s, turn=turn)
-    if turn.repeats >= s.policy.halt_at:
+    if turn.repeats >= s.policy.halt_at and not s.steering:  # a person's word is about to begin it anew
         return _halt(s, "repeated")
     return _advance(st.note(s, "reminder", turn.repeats) if turn.repeats == s.policy.remind_at else s)
 
@@ -435,8 +435,8 @@ def _compacted(s: State, event: ev.Compacted) -> State:
     st.expect(s, event.effect, fx.Compact)
     old, first = s.transcript, s.turn.first if s.turn else len(s.transcript)
     keep = 0 if event.summary is None else max(event.keep_from, old.summarised)
-    last = old.last_step()
-    if not 0 <= keep <= (first if last < 0 else last) or not all(keep <= k < len(old) for k in event.elide):
+    in_reach = 0 <= event.keep_from and keep <= (last if (last := old.last_step()) >= 0 else first)
+    if not in_reach or not all(keep <= k < len(old) for k in event.elide):
         raise IllegalEvent("a compaction keeps the last step and elides what it keeps")
     if any(k >= first and isinstance(old[k], tr.Prompt) for k in event.elide):
         raise IllegalEvent("a compaction keeps the running turn's prompts whole")
