@@ -208,3 +208,8 @@ def test_an_empty_answer(house: House, good: ModelServer) -> None:
     server = Fixed(200, "text/event-stream", b"")
     expect_failure(house, good, server.url, server.url, "dialect")
     server.close()
+
+
+def test_python_without_docstrings(house: House) -> None:
+    ran = house.run("-p", "x", PYTHONOPTIMIZE="2")
+    assert (ran.status, "run it without" in ran.expect_one_line()) == (2, True)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from noria.core.errors import JournalDamaged, JournalError, NoriaError, NoSuchSession
+from noria.core.errors import JournalDamaged, JournalError, NoriaError, NoSuchSession, NotSaved
 from noria.core.ports import Row
 from noria.core.wire import encode_state
 from noria.sessions.lease import Lease
@@ -487,3 +487,29 @@ def test_loading_the_store_does_not_load_sqlite() -> None:
     """Its milliseconds are spent in the store's thread, beside the rest of the start, and never by `--version`."""
     code = "import sys; import noria.sessions.store, noria.sessions.memory; sys.exit('sqlite3' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+@pytest.mark.case("G04")
+@pytest.mark.seed("Z11")
+def test_a_new_session_runs_beside_a_file_whose_pages_are_damaged(tmp_path: Path) -> None:
+    """Z11: nothing is written over the damaged file; going on with an old session says what to do."""
+    path = tmp_path / "journal.db"
+
+    async def body() -> None:
+        store = await Store.open(path)
+        journal = await store.create(tmp_path)
+        await journal.append(rows(1, OPENED), sync=True)
+        await store.close()
+        damaged = bytearray(path.read_bytes())
+        damaged[4_096:] = b"\xff" * (len(damaged) - 4_096)
+        path.write_bytes(damaged)
+        store = await Store.open(path)
+        fresh = await store.create(tmp_path)
+        with pytest.raises(NotSaved, match="is damaged .*: move it elsewhere"):
+            await fresh.append(rows(1, OPENED))
+        with pytest.raises(JournalDamaged, match="move it elsewhere"):
+            await store.last(tmp_path)
+        await store.close()
+        assert path.read_bytes()[4_096:] == damaged[4_096:]
+
+    asyncio.run(body())

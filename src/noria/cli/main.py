@@ -16,6 +16,10 @@ FAILED, USAGE_ERROR = 1, 2
 
 def run(argv: Sequence[str]) -> int:
     """Runs the command; the exit status. Errors that are not the program's own are one line on stderr."""
+    if sys.flags.optimize > 1:
+        return complain(
+            "the tools are described by docstrings, which python -OO takes away: run it without", USAGE_ERROR
+        )
     try:
         return _dispatch([clean(word) for word in argv])
     except UsageError as error:
@@ -45,11 +49,13 @@ def _dispatch(argv: Sequence[str]) -> int:
     except UsageError as error:
         from itertools import pairwise
 
-        if "--output-format=json" in argv or ("--output-format", "json") in pairwise(argv):
-            from noria.app.report import refused
-            from noria.cli.output import print_result
+        for form in ("json", "stream-json"):
+            if f"--output-format={form}" in argv or ("--output-format", form) in pairwise(argv):
+                from noria.app.report import refused
+                from noria.cli.output import print_result
 
-            print_result(refused(str(error)), "json")
+                print_result(refused(str(error)), form)
+                break
         raise
     if args.help:
         from noria.cli.usage import USAGE, show

@@ -201,8 +201,11 @@ class Database:
         try:
             yield
         except sqlite3.Error as error:
-            kind = JournalError if is_busy(error) else JournalDamaged
-            raise kind(f"{self.path} cannot be read: {error}") from error
+            if is_busy(error):
+                raise JournalError(f"{self.path} cannot be read: {error}") from error
+            raise JournalDamaged(
+                f"{self.path} cannot be read ({error}): move it elsewhere, and new sessions can be saved again"
+            ) from error
         except (ValueError, OverflowError) as error:
             raise JournalError(f"no journal can hold this: {error}") from error
 

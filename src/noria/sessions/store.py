@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from noria.core.errors import JournalError, NoSuchSession, NotSaved, SessionBusy
+from noria.core.errors import JournalDamaged, JournalError, NoSuchSession, NotSaved, SessionBusy
 from noria.sessions.journal import SessionJournal
 from noria.sessions.lease import Lease
 from noria.sessions.record import Info, NewSession, Pending
@@ -163,8 +163,11 @@ class Store:
             saving = False
         while True:
             fresh = replace(new, id=_random_id())
-            if saving and database.sessions("id = ?", fresh.id):
-                continue
+            try:
+                if saving and database.sessions("id = ?", fresh.id):
+                    continue
+            except JournalDamaged:
+                saving = False  # a new session can run all the same; it is told when something is to be saved
             try:
                 return self._hold(fresh, None)
             except SessionBusy:
