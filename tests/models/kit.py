@@ -14,6 +14,9 @@ from noria.core.ports import Answered, Delta, Failure, ToolSpec
 from noria.core.transcript import Entry, Origin, Prompt, Step, Transcript
 from noria.models.catalog import Endpoint
 from noria.models.chat_reader import ChatReader
+from noria.models.messages_reader import MessagesReader
+from noria.models.reader import FrameReader
+from noria.models.responses_reader import ResponsesReader
 from noria.models.sse import Event, Parser
 
 SHARED = Path(__file__).resolve().parents[3] / "shared"
@@ -33,18 +36,25 @@ def events(chunks: Iterable[bytes]) -> list[Event]:
     return found + parser.close()
 
 
-def read(chunks: Iterable[bytes], deltas: list[Delta] | None = None) -> Answered | Failure:
-    """What the chat dialect makes of a streamed body."""
-    reader = ChatReader("m", "http://server/v1/chat/completions", 7, ([] if deltas is None else deltas).append)
+def reader_of(dialect: str, deltas: list[Delta] | None = None) -> FrameReader:
+    """A reader of that dialect, for the model `m` and effect 7."""
+    kinds = {"chat": ChatReader, "responses": ResponsesReader, "messages": MessagesReader}
+    emit = ([] if deltas is None else deltas).append
+    return kinds[dialect]("m", "http://server/v1/chat/completions", 7, emit)
+
+
+def read(chunks: Iterable[bytes], deltas: list[Delta] | None = None, dialect: str = "chat") -> Answered | Failure:
+    """What a dialect makes of a streamed body."""
+    reader = reader_of(dialect, deltas)
     for event in events(chunks):
         if not reader.done:
             reader.event(event)
     return reader.result()
 
 
-def read_whole(body: dict[str, Any] | bytes) -> Answered | Failure:
-    """What the chat dialect makes of a body that is not streamed."""
-    reader = ChatReader("m", "http://server/v1/chat/completions", 7, lambda _: None)
+def read_whole(body: dict[str, Any] | bytes, dialect: str = "chat") -> Answered | Failure:
+    """What a dialect makes of a body that is not streamed."""
+    reader = reader_of(dialect)
     reader.whole(body if isinstance(body, bytes) else json.dumps(body).encode())
     return reader.result()
 

@@ -54,6 +54,7 @@ def resolve(name: str, entries: Mapping[str, ModelEntry], base_url: str | None, 
         name=name, model=model, base_url=url, dialect=dialect, key=key, auth=auth if key else "none",
         headers=entry.headers, context_window=entry.context_window, max_output_tokens=entry.max_output_tokens,
         price=entry.price, temperature=entry.temperature, reasoning_effort=entry.reasoning_effort, stream=entry.stream,
+        profile=entry.profile,
     )  # fmt: skip
     endpoint.check()
     return endpoint

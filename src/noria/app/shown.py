@@ -16,7 +16,7 @@ from noria.app.mistakes import dotted, line_of, mistakes, nearest
 from noria.app.settings import Config, HookEntry, McpEntry, ModelEntry, Options
 from noria.app.sources import JOINED, Path, Source, merged
 from noria.core.errors import UsageError
-from noria.models.catalog import Price
+from noria.models.catalog import Price, Profile
 
 MASK = "********"
 
@@ -203,6 +203,12 @@ MEANS: dict[str, str] = {
     "models.NAME.temperature": "sent only when it is set",
     "models.NAME.reasoning_effort": "how much the model shall think, in the provider's word; sent only when it is set",
     "models.NAME.stream": "whether replies are streamed",
+    "models.NAME.profile": "where this server differs from others of its dialect",
+    "models.NAME.profile.output_parameter": "chat: how the output limit is called, max_tokens or max_completion_tokens",
+    "models.NAME.profile.images": "whether it takes images",
+    "models.NAME.profile.reasoning": "chat: whether reasoning_content goes back to the model that made it",
+    "models.NAME.profile.bridge": "chat: whether a user message straight after a tool message is refused",
+    "models.NAME.profile.thinking": "messages: whether reasoning_effort is sent as it is, or as a number of tokens",
     "hooks.event": "when it is run",
     "hooks.matcher": "the tools that it is run for; empty is all",
     "hooks.command": "what is run",
@@ -255,7 +261,9 @@ def _general(key: str) -> str:
 def _choices(general: str) -> Sequence[str]:
     words = general.split(".")
     kind = {"models": ModelEntry, "mcp": McpEntry, "hooks": HookEntry}.get(words[0]) if len(words) > 1 else Config
-    if kind is None or words[-1] in Price.__struct_fields__:
+    if words[-2:-1] in (["price"], ["profile"]):
+        kind = {"price": Price, "profile": Profile}[words[-2]]
+    if kind is None:
         return ()
     hint = get_type_hints(kind).get(words[-1])
     found = [w for each in (hint, *get_args(hint)) for w in get_args(each) if isinstance(w, str)]

@@ -22,7 +22,12 @@ JOINED = ("allow", "ask", "deny", "hooks")
 """The lists that are put together from all sources; any other is replaced."""
 LISTS = ("fallback_models", "allow", "ask", "deny", "tools")
 TABLES = {"models": ModelEntry, "mcp": McpEntry}
-INNER = {"headers": False, "env": True, "price": False}  # tables in a table; whether their keys keep their case
+INNER = {
+    "headers": False,
+    "env": True,
+    "price": False,
+    "profile": False,
+}  # tables in a table; whether their keys keep their case
 
 
 class Source(msgspec.Struct):

@@ -46,7 +46,7 @@ class Price(msgspec.Struct, frozen=True):
     cached: float | None = None
 
 
-class Profile(msgspec.Struct, frozen=True):
+class Profile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Where servers of one dialect differ. `output_parameter`: how the output limit is called. `images`: whether they
     are taken. `reasoning`: whether `reasoning_content` goes back to the model that made it (few demand it, most refuse
     it). `bridge`: whether a user message straight after a tool message is refused: an assistant's stands between then.
@@ -92,6 +92,11 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
     def spec(self) -> ModelSpec:
         """What the machine knows of it."""
         return ModelSpec(self.name, self.context_window)
+
+    @property
+    def voice(self) -> str:
+        """Who speaks, whatever it is called here: a reply and its reasoning are told to be this model's by it."""
+        return f"{self.dialect}:{self.model}"
 
     def check(self) -> None:
         """Raises UsageError where it can never work: one line, the cause and what to do."""

@@ -132,17 +132,18 @@ class Chat(Spoken):
 
     def decoder(self, effect: int, emit: Emit) -> ChatReader:
         """Reads the answer to one request."""
-        return ChatReader(self._endpoint.name, self.url(), effect, emit, self._secrets)
+        return ChatReader(self._endpoint.voice, self.url(), effect, emit, self._secrets)
 
     def learn(self, culprit: str, words: str) -> bool:
         """As for every dialect; an output limit goes by its other name where the refusal says that name."""
-        named = re.findall(r"\bmax_tokens\b|\bmax_completion_tokens\b", words)
+        other = OTHER_LIMIT.get(culprit, "")
         if (
-            culprit == self._limit_name
-            and OTHER_LIMIT[culprit] in named
-            and f"={OTHER_LIMIT[culprit]}" not in self._without
+            other
+            and culprit == self._limit_name
+            and re.search(rf"\b{other}\b", words)
+            and f"={other}" not in self._without
         ):
-            self._note(f"={OTHER_LIMIT[culprit]}")
+            self._note(f"={other}")
             self._suffix.clear()
             return True
         return super().learn(culprit, words)
@@ -260,7 +261,7 @@ class Chat(Spoken):
         content = text if text.strip() else "" if reply.calls else words.NO_TEXT
         fields = b'{"role":"assistant","content":' + (quoted(content) if content else b"null")
         if self._endpoint.profile.reasoning:
-            mine = [b.text for b in reply.blocks if isinstance(b, Reasoning) and b.model == self._endpoint.name]
+            mine = [b.text for b in reply.blocks if isinstance(b, Reasoning) and b.model == self._endpoint.voice]
             fields += b',"reasoning_content":' + quoted("".join(mine))
         if reply.calls:
             fields += b',"tool_calls":[' + b",".join(map(self._call, reply.calls)) + b"]"

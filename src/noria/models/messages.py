@@ -164,7 +164,7 @@ class MessagesDialect(Spoken):
 
     def decoder(self, effect: int, emit: Emit) -> MessagesReader:
         """Reads the answer to one request."""
-        return MessagesReader(self._endpoint.name, self.url(), effect, emit, self._secrets)
+        return MessagesReader(self._endpoint.voice, self.url(), effect, emit, self._secrets)
 
     def learn(self, culprit: str, words: str) -> bool:
         """As for every dialect; a limit that is too high for the model becomes the one that the refusal names."""
@@ -289,7 +289,7 @@ class MessagesDialect(Spoken):
             b",".join(data for _, data in sent) or _text(words.NO_TEXT),
             b",".join(said + follow),
             b",".join(data for _, data in pending),
-            own=step.reply.model == self._endpoint.name,
+            own=step.reply.model == self._endpoint.voice,
             paused=paused,
             thought=thought,
             results=bool(step.results),
@@ -300,7 +300,7 @@ class MessagesDialect(Spoken):
 
         The API wants an answer to each call of its own tools, and no thinking at the end of a message."""
         sent = [(b, data) for b in reply.blocks if (data := self._block(b))]
-        paused = reply.end == "paused" and any(not isinstance(b, Reasoning) for b, _ in sent)
+        paused = reply.end == "paused" and any(isinstance(b, Opaque) for b, _ in sent)
         known = [(_ids_in(b) if isinstance(b, Opaque) else ("", "")) for b, _ in sent]
         answered = {of for _, of in known if of}
         open_ = [bool(made) and made not in answered for made, _ in known]
@@ -323,10 +323,10 @@ class MessagesDialect(Spoken):
                     json_text(block.args),
                 )
             case Reasoning():
-                mine = block.model == self._endpoint.name and REASONING_ITEMS not in self._without
+                mine = block.model == self._endpoint.voice and REASONING_ITEMS not in self._without
                 return block.data.encode() if mine else b""
             case Opaque():
-                return block.data.encode() if block.model == self._endpoint.name else b""
+                return block.data.encode() if block.model == self._endpoint.voice else b""
 
     def _result(self, call: Call, result: Result) -> tuple[bytes, list[bytes]]:
         """A result, and the images that have to follow it: beside an error the API takes text alone."""

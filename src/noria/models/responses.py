@@ -102,7 +102,7 @@ class Responses(Spoken):
 
     def decoder(self, effect: int, emit: Emit) -> ResponsesReader:
         """Reads the answer to one request."""
-        return ResponsesReader(self._endpoint.name, self.url(), effect, emit, self._secrets)
+        return ResponsesReader(self._endpoint.voice, self.url(), effect, emit, self._secrets)
 
     def _changed(self, name: str) -> None:
         self._system = None
@@ -186,7 +186,7 @@ class Responses(Spoken):
 
     def _step(self, step: Step) -> Kept:
         items = self._reply(step.reply)
-        goes_on = bool(items) and step.reply.end == "paused" and step.reply.model == self._endpoint.name
+        goes_on = bool(items) and step.reply.end == "paused" and step.reply.model == self._endpoint.voice
         if not items:
             items = [_message(words.NO_TEXT, "")]
         said: list[bytes] = []
@@ -206,7 +206,7 @@ class Responses(Spoken):
         held: list[bytes] = []  # reasoning whose following item has not come
         phase = ""
         for block in reply.blocks:
-            if isinstance(block, Reasoning | Opaque) and block.model != self._endpoint.name:
+            if isinstance(block, Reasoning | Opaque) and block.model != self._endpoint.voice:
                 continue
             if isinstance(block, Reasoning):
                 if block.data and REASONING_ITEMS not in self._without:

@@ -138,7 +138,7 @@ class ResponsesReader(FrameReader):
         elif kind == "reasoning":
             if made.run and not made.run.pieces:
                 self._gathered.add(made.run, _texts(item.get("summary"), "\n\n") or _texts(item.get("content"), ""))
-            if made.run and (item.get("encrypted_content") or item.get("content")):
+            if made.run and item.get("encrypted_content"):  # without it the item means nothing to a later request
                 made.run.data = dumps(item)
         elif kind == "message":
             if made.run and not made.run.pieces:
