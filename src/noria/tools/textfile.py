@@ -66,7 +66,7 @@ def open_plain(real: str, shown: str) -> tuple[int, os.stat_result]:
         _refuse_special(before, shown)
         fd = os.open(real, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except FileNotFoundError as error:
-        raise ToolError(f"{shown}: {why(error)}. Look for it with run_command (ls, find)") from None
+        raise ToolError(f"{shown}: {why(error)}. Look for it with glob or list_dir") from None
     except OSError as error:
         raise ToolError(f"{shown}: {why(error)}") from None
     status = os.fstat(fd)
@@ -80,7 +80,7 @@ def open_plain(real: str, shown: str) -> tuple[int, os.stat_result]:
 
 def _refuse_special(status: os.stat_result, shown: str) -> None:
     if stat.S_ISDIR(status.st_mode):
-        raise ToolError(f"{shown} is a directory, not a file. List it with run_command: ls -la {shown}")
+        raise ToolError(f"{shown} is a directory, not a file. List it with list_dir")
     if not stat.S_ISREG(status.st_mode):
         kind = _KINDS.get(stat.S_IFMT(status.st_mode), "no plain file")
         raise ToolError(f"{shown} is {kind}: only plain files can be read and written")
