@@ -70,9 +70,10 @@ def test_what_is_not_built_says_so(name: str) -> None:
         parse(["-p", "x", flag, *value])
 
 
-def test_stream_json_is_not_built_yet() -> None:
-    with pytest.raises(UsageError, match="stream-json is not built yet"):
-        parse(["-p", "x", "--output-format", "stream-json"])
+def test_lines_on_stdin_need_lines_on_stdout() -> None:
+    with pytest.raises(UsageError, match="needs --output-format stream-json"):
+        parse(["-p", "--input-format", "stream-json", "--output-format", "json"])
+    assert parse(["-p", "--input-format", "stream-json", "--output-format", "stream-json"]).headless
 
 
 @pytest.mark.parametrize(

@@ -6,17 +6,17 @@ Owns: the order in which a session is prompted, resumed and closed. Must not kno
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from noria.app.build import House, Which, build
+from noria.app.build import Brought, House, Which, build
 from noria.app.config import load
 from noria.app.explain import explain
 from noria.app.report import Report, failure_reason, report
 from noria.app.settings import Options, Settings
 from noria.core import events as ev
-from noria.core.content import Text
+from noria.core.content import Image, Result, Status, Text
 from noria.core.effects import Decide
 from noria.core.state import Idle, State, waits_for_person
 from noria.core.transcript import Prompt
@@ -47,14 +47,16 @@ class Session:
         can_ask: bool = False,
         model: Completing | None = None,
         tools: Iterable[Tool] = (),
+        brought: Brought | None = None,
     ) -> Session:
         """A session that is new or resumed; nothing of it has run yet. `options` are taken as flags are, over `env`
         (the process's) and the user's configuration; ready `Settings` are taken as they are. `can_ask`: somebody
         answers `asks()`; `model`: instead of the configured ones; `tools`: more than the built-in ones (one of the same
-        name takes its place)."""
+        name takes its place); `brought`: what else a program brings of its own."""
         if not isinstance(options, Settings):
             options = load(options or Options(), os.environ if env is None else env)
-        return cls(await build(options, which or Which(), can_ask=can_ask, model=model, more=tuple(tools)))
+        more, own = tuple(tools), brought or Brought()
+        return cls(await build(options, which or Which(), can_ask=can_ask, model=model, more=more, brought=own))
 
     async def __aenter__(self) -> Session:
         return self
@@ -88,12 +90,22 @@ class Session:
         await self.submit(prompt)
         return await self.rest()
 
-    async def submit(self, prompt: str, mode: ev.Mode = "steer") -> None:
-        """Take a prompt up: at rest it opens a turn; in a turn it is steering, or a follow-up for after it."""
-        await self._house.start()
+    async def submit(
+        self, prompt: str, mode: ev.Mode = "steer", images: Sequence[tuple[bytes, str]] = (), *, sender: str = ""
+    ) -> None:
+        """Take a prompt up: at rest it opens a turn; in a turn it is steering, or a follow-up for after it. `images`:
+        bytes and media type of each; `sender`: the caller's own id of the prompt, so that it is taken up once."""
+        house = self._house
+        await house.start()
         if self.state.turn is None:
-            self._house.begin_turn()
-        await self._house.driver.send(ev.Submitted(Prompt((Text(prompt),)), mode))
+            house.begin_turn()
+        shown = [Image(house.keep(data, kind), kind, len(data)) for data, kind in images if house.keep]
+        await house.driver.send(ev.Submitted(Prompt((Text(prompt), *shown)), mode), sender)
+
+    async def compact(self, steer: str = "") -> None:
+        """Have the history made smaller, at the next step or at once; `steer` says what to keep in mind."""
+        await self._house.start()
+        await self._house.driver.send(ev.CompactAsked(steer))
 
     async def go_on(self) -> bool:
         """Do what is owed: finish a turn that a crash left, or go on where a failure or an interrupt left a question
@@ -111,6 +123,7 @@ class Session:
     async def rest(self) -> Report:
         """Wait until the session is at rest, or only a person or the client can answer; the report."""
         await self._house.driver.wait()
+        self._house.rest()
         return self.report()
 
     async def interrupt(self) -> None:
@@ -122,6 +135,19 @@ class Session:
         if not waits_for_person(self.state):
             return []
         return [e for e in self.state.owed if isinstance(e, Decide) and e.waits == "person"]
+
+    def waiting(self, call: str) -> Decide | None:
+        """What is owed of the call with that id, if it waits for a person or the client; also while others run."""
+        return next((e for e in self.state.owed if isinstance(e, Decide) and e.waits and e.call.id == call), None)
+
+    async def deliver(self, ask: Decide, text: str, status: Status = "ok") -> None:
+        """The result of a call that the client executes."""
+        await self._house.driver.send(ev.Returned(ask.id, Result(ask.call.id, status, (Text(text),))))
+
+    def nobody_answers(self) -> None:
+        """From now on nobody can be asked: what needs asking is denied, or left open where asking pauses a run."""
+        if self._house.gate is not None:
+            self._house.gate.asked = self._house.settings.on_ask
 
     async def decide(self, ask: Decide, allow: bool, reason: str = "") -> None:
         """A person's word on a call that waits for it; `reason` tells the model why not."""

@@ -16,16 +16,12 @@ COMMANDS = (
     "acp", "serve", "worker", "batch", "cron",
 )  # fmt: skip
 LATER = (
-    "image",
-    "input_format",
-    "json_schema",
     "allow",
     "ask",
     "deny",
     "add_dir",
     "agent",
     "mcp_config",
-    "debug",
 )
 FORMATS = ("text", "json", "stream-json")
 
@@ -66,8 +62,8 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
     for flag, value in (("--tools", args.tools), ("--session", args.session)):
         if value is not None and not value.replace(",", "").strip():
             raise UsageError(f"{flag} names nothing; leave it out, or write a name after it")
-    if args.output_format == "stream-json":
-        raise UsageError("--output-format stream-json is not built yet; use text or json")
+    if args.input_format == "stream-json" and args.output_format != "stream-json":
+        raise UsageError("--input-format stream-json needs --output-format stream-json: what it answers is told there")
     return args
 
 

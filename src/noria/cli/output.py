@@ -19,11 +19,13 @@ if TYPE_CHECKING:
 
 
 def print_result(report: Report, form: str) -> None:
-    """The result on stdout, its last line ended. A text run that failed has no answer to print."""
-    if form == "json":
-        show(report.json() + "\n")
+    """The result on stdout, its last line ended; as the only line of events it has their number. A text run that failed
+    has no answer to print; where there is an output, that is the answer."""
+    if form != "text":
+        text = report.json()
+        show((text if form == "json" else f'{text[:-1]},"seq":1}}') + "\n")
         return
-    text = report.text.rstrip()
+    text = bytes(report.output).decode() if report.output is not None else report.text.rstrip()
     if not text or report.outcome == "failed":
         return
     if sys.stdout and sys.stdout.isatty():

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from noria.app.report import Report
     from noria.app.session import Session, Which
     from noria.app.settings import Options, Settings
+    from noria.cli.extras import Extras
     from noria.cli.terminal import Terminal
     from noria.core.content import Call
     from noria.core.effects import Decide
@@ -35,33 +36,51 @@ def headless(args: Namespace) -> int:
     json output a result that says so is printed all the same."""
     watched = bool(sys.stderr and sys.stderr.isatty())
     progress = Progress(sys.stderr, steps=watched, answer=False, colour=colourful(sys.stderr, dict(os.environ)))
+    extras: Extras | None = None
     try:
-        prompt = read_prompt(args.prompt, progress.notice)
-        if not prompt and not (args.latest or args.resume or args.session or args.fork):
+        reads = args.input_format == "stream-json"
+        prompt = (args.prompt or "").strip() if reads else read_prompt(args.prompt, progress.notice)
+        if not prompt and not (reads or args.latest or args.resume or args.session or args.fork):
             raise UsageError("no prompt: give it as an argument (noria -p 'fix the tests') or on stdin")
         if args.output:
             must_be_writable(args.output)
         from noria.app.config import load
 
         settings = load(options(args), os.environ)
-        return asyncio.run(Run(args, progress).go(settings, prompt))
+        extras = _extras(args, progress, prompt)
+        return asyncio.run(Run(args, progress, extras).go(settings, prompt))
     except (UsageError, JournalError) as error:
-        if args.output_format == "json":
+        if args.output_format != "text":
             from noria.app.report import refused
 
-            print_result(refused(str(error)), "json")
+            if extras and extras.stream:
+                asyncio.run(extras.result(refused(str(error))))
+            else:
+                print_result(refused(str(error)), args.output_format)
         raise
     except KeyboardInterrupt:
         stopped_before(args)
         raise
 
 
+def _extras(args: Namespace, progress: Progress, prompt: str) -> Extras | None:
+    """What a run has beside a prompt and an answer; most have nothing."""
+    asked = args.image or args.json_schema or args.debug or args.output_format == "stream-json"
+    if not asked and "@" not in prompt:
+        return None
+    if args.image and not prompt and args.input_format != "stream-json":
+        raise UsageError("--image needs a prompt that says what to do with it")
+    from noria.cli.extras import Extras
+
+    return Extras(args, progress)
+
+
 def stopped_before(args: Namespace) -> None:
     """The result of a run that was interrupted before its session was open: who reads json gets an object here too."""
-    if args.output_format == "json":
+    if args.output_format != "text":
         from noria.app.report import refused
 
-        print_result(refused("", "interrupted"), "json")
+        print_result(refused("", "interrupted"), args.output_format)
 
 
 def options(args: Namespace) -> Options:
@@ -96,8 +115,8 @@ def which(args: Namespace) -> Which:
 class Run:
     """One run of `noria -p`, with its signals."""
 
-    def __init__(self, args: Namespace, progress: Progress) -> None:
-        self._args, self._progress = args, progress
+    def __init__(self, args: Namespace, progress: Progress, extras: Extras | None = None) -> None:
+        self._args, self._progress, self._extras = args, progress, extras
         self._session: Session | None = None
         self._signal = 0
         self._stopped = asyncio.Event()
@@ -109,19 +128,31 @@ class Run:
 
         work = asyncio.current_task()
         self._listen(work)
-        terminal = self._terminal(settings)
+        terminal, extras = self._terminal(settings), self._extras
+        reads = extras is not None and extras.reads
         try:
-            self._session = session = await Session.open(settings, which(self._args), can_ask=terminal is not None)
+            self._session = session = await Session.open(
+                settings, which(self._args), can_ask=terminal is not None or reads,
+                brought=extras.brought if extras else None,
+            )  # fmt: skip
             seen = session.watch()
             watcher = asyncio.create_task(self._watch(seen))
             for notice in session.notices:
                 self._progress.notice(notice, "warning")
             try:
-                report = await self._follow(session, prompt, terminal)
+                if extras:
+                    await extras.opened(session, settings)
+                if extras and reads:
+                    report = await extras.converse(session, prompt, self._stopped)
+                else:
+                    report = await self._follow(session, prompt, terminal)
             finally:
                 await session.close()
                 seen.close()
                 await watcher
+            if extras:
+                extras.finish(report, session)
+                await extras.end(report)
             return self._end(report, session, settings)
         except asyncio.CancelledError:
             if not self._signal:
@@ -135,7 +166,7 @@ class Run:
     async def _follow(self, session: Session, prompt: str, terminal: Terminal | None) -> Report:
         """Until the turn is over, or nobody is there who could answer what it waits for."""
         if prompt:
-            await session.submit(prompt)
+            await (self._extras.submit(session, prompt) if self._extras else session.submit(prompt))
         elif not session.state.transcript:
             raise UsageError("no prompt, and this session has nothing to go on with: give a prompt")
         elif not await session.go_on():
@@ -189,14 +220,17 @@ class Run:
     async def _watch(self, seen: Subscription) -> None:
         async for item in seen:
             self._progress.see(item)
+            if self._extras:
+                await self._extras.see(item)
 
     def _end(self, report: Report, session: Session, settings: Settings) -> int:
         """Prints the result, says on stderr what is not an answer; the exit status."""
-        print_result(report, self._args.output_format)
+        if self._args.output_format != "stream-json":  # there it is among the lines
+            print_result(report, self._args.output_format)
         tell(report, settings, self._progress, kept=not self._args.no_session)
         if self._args.output and report.text:  # it may fail: what was printed is not lost with it
             write_last(self._args.output, report.text)
-        if report.outcome == "interrupted" and self._signal:
+        if self._signal and (report.outcome == "interrupted" or self._args.input_format == "stream-json"):
             return self._stop_status()
         return STATUS.get(report.outcome, LIMIT)
 
