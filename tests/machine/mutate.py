@@ -32,7 +32,7 @@ MODULES: dict[str, ModuleType] = {"machine": machine, "transcript": transcript, 
 TESTS = Path(__file__).parents[1]
 OWN_TESTS = {
     "machine": ("machine/test_golden.py",),
-    "transcript": ("core/test_transcript.py", "core/test_wire.py"),
+    "transcript": ("core/test_transcript.py", "core/test_wire.py", "machine/test_golden.py"),
     "recovery": ("runtime/test_recovery.py",),
 }
 LIST = Path(__file__).with_name("survivors.md")

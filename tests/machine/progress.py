@@ -185,6 +185,7 @@ class Progress:
 
     def _given_up(self, m: Moment, effect: Compact) -> None:
         self.floor = max(self.floor, m.before.context * m.before.policy.regrowth // 1_000)
+        self.compact_attempt = 1
         if effect.cause == "overflow":
             if m.before.turn is not None:
                 self._elsewhere(m)
@@ -222,8 +223,10 @@ class Progress:
             reminders = [e.n for e in new[at + 1 :] if isinstance(e, Note) and e.kind == "reminder"]
             if reminders != ([self.repeats] if self.repeats == m.before.policy.remind_at else []):
                 bad(f"a step done {self.repeats} times over is reminded of at {m.before.policy.remind_at} alone")
-            if (self.repeats >= m.before.policy.halt_at) and not at_rest(m.after):
-                bad("the same step, done again and again, halts")
+            steered = bool(m.before.steering) or isinstance(event, Submitted)
+            halted = m.after.ended is not m.before.ended
+            if (self.repeats >= m.before.policy.halt_at and not steered) != halted:
+                bad("the same step, done again and again, halts, unless a word is queued")
 
     def _concludes(self, m: Moment, event: Event) -> bool:
         asked = next((e for e in m.before.owed if e.id == getattr(event, "effect", 0)), None)

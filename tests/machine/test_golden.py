@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from noria.core.content import Reply, Text, Usage
+from noria.core.content import Image, Reply, Text, Usage
 from noria.core.effects import CallModel, Cancel, Compact, Decide, RunTool
 from noria.core.errors import IllegalEvent
 from noria.core.events import (
@@ -168,6 +168,10 @@ def test_rows_of_other_rules_end_at_rest() -> None:
     last = flat(rested)[-1]
     assert isinstance(last, Step)
     assert [r.code for r in last.results] == ["not_started"]
+
+
+def test_the_text_of_a_prompt_is_without_its_images() -> None:
+    assert Prompt((Text("one"), Image("d", "image/png"), Text("two"))).text == "one\ntwo"
 
 
 def test_the_same_event_twice_gives_the_same() -> None:
