@@ -6,19 +6,55 @@ Owns: one of each for every event loop, and their end with the loop. Must not kn
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from concurrent.futures import Executor, ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
+from noria.core.ports import Answered, Emit, Failure, ModelRequest
+from noria.core.state import ModelSpec
+from noria.core.transcript import Transcript
 from noria.models.transport import Transport
 from noria.runtime.schedule import ClaimTable
 
 if TYPE_CHECKING:
+    from noria.models.client import Completing
     from noria.sessions.store import Store
 
 THREADS = 64  # functions that are not async which work at once, of all sessions together
+
+
+class Resting:
+    """A model (models.client.Completing) that is forgotten whenever its session rests, and made anew when it is asked:
+    what it keeps is the history in its own words, as large as the history, and thousands of sessions may be at rest."""
+
+    def __init__(self, make: Callable[[], Completing]) -> None:
+        """`make` is called at once, so that wrong settings are met here."""
+        self._make = make
+        self._model: Completing | None = make()
+
+    def rest(self) -> None:
+        """Forget it. A request that is under way goes on."""
+        self._model = None
+
+    def _awake(self) -> Completing:
+        self._model = self._model or self._make()
+        return self._model
+
+    async def reply(self, request: ModelRequest, emit: Emit) -> Answered | Failure:
+        """One attempt at a reply."""
+        return await self._awake().reply(request, emit)
+
+    async def complete(
+        self, system: str, transcript: Transcript, instruction: str, model: ModelSpec
+    ) -> Answered | Failure:
+        """One text about a history."""
+        return await self._awake().complete(system, transcript, instruction, model)
+
+    async def aclose(self) -> None:
+        """It holds nothing that is its own."""
+
 
 _found: WeakKeyDictionary[asyncio.AbstractEventLoop, Shared] = WeakKeyDictionary()
 _threads: list[Executor] = []

@@ -5,12 +5,15 @@ Owns: the rows of one session, in memory. Must not know: any other session.
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterator, Sequence
+from sys import intern
 from typing import TypeAlias
 
 import msgspec
 
 from noria.core.errors import JournalDamaged, JournalError
+from noria.core.events import Event
 from noria.core.ports import Row
 from noria.core.wire import VERSION, decode_event, encode_event
 
@@ -28,10 +31,16 @@ class _Head(msgspec.Struct):
 
 
 class MemoryJournal:
-    """Implements `ports.Journal` and `ports.Attachments`, with the same refusals as the journal on disk."""
+    """Implements `ports.Journal` and `ports.Attachments`, with the same refusals as the journal on disk.
+
+    Rows are kept by column: a program can have thousands of these, and most of a row is the same in all of them.
+    """
 
     def __init__(self) -> None:
-        self._rows: list[Row] = []
+        self._events: list[Event] = []
+        self._effects: list[str] = []
+        self._at = array("q")
+        self._sent: dict[int, str] = {}
         self._senders: set[str] = set()
         self._snapshots: dict[int, bytes] = {}
         self._attachments: dict[str, bytes] = {}
@@ -39,7 +48,7 @@ class MemoryJournal:
     @property
     def last(self) -> int:
         """The number of the last row; 0 where there is none."""
-        return len(self._rows)
+        return len(self._events)
 
     @property
     def unsaved(self) -> int:
@@ -48,9 +57,20 @@ class MemoryJournal:
 
     async def append(self, rows: Sequence[Row], *, sync: bool = False) -> None:
         """Keep the rows, all or none. Raises JournalError where they are not the next ones or repeat a sender's id."""
-        check(rows, len(self._rows) + 1, self._senders)
-        self._rows.extend(rows)
-        self._senders.update(row.sender for row in rows if row.sender)
+        check(rows, self.last + 1, self._senders)
+        for row in rows:
+            self._keep(row)
+
+    def _keep(self, row: Row) -> None:
+        self._events.append(row.event)
+        self._effects.append(intern(row.effects))
+        self._at.append(row.at)
+        if row.sender:
+            self._sent[row.seq] = row.sender
+            self._senders.add(row.sender)
+
+    def _row(self, seq: int) -> Row:
+        return Row(seq, self._events[seq - 1], self._effects[seq - 1], self._at[seq - 1], self._sent.get(seq, ""))
 
     def knows(self, sender: str) -> bool:
         """Whether an event with this client's id is in the journal: then a repeated request is to be left alone."""
@@ -58,8 +78,8 @@ class MemoryJournal:
 
     async def snapshot(self, seq: int, body: bytes) -> None:
         """Keep the state after row `seq`; the newest two are kept. Raises JournalError where there is no such row."""
-        if not 0 < seq <= len(self._rows):
-            raise JournalError(f"a snapshot of row {seq}, but there are {len(self._rows)} rows")
+        if not 0 < seq <= self.last:
+            raise JournalError(f"a snapshot of row {seq}, but there are {self.last} rows")
         self._snapshots[seq] = body
         for old in sorted(self._snapshots)[:-KEPT_SNAPSHOTS]:
             del self._snapshots[old]
@@ -71,13 +91,13 @@ class MemoryJournal:
 
     def rows(self, after: int = 0) -> Iterator[Row]:
         """The rows after `after`, in order, as they are now."""
-        return iter(self._rows[max(after, 0) :])
+        return map(self._row, range(max(after, 0) + 1, self.last + 1))
 
     def row(self, seq: int) -> Row:
         """One row. Raises JournalDamaged where it is missing."""
-        if not 0 < seq <= len(self._rows):
+        if not 0 < seq <= self.last:
             raise JournalDamaged(f"row {seq} is missing")
-        return self._rows[seq - 1]
+        return self._row(seq)
 
     def put(self, data: bytes, media_type: str) -> str:
         """Keep an attachment once; its digest."""
@@ -92,7 +112,7 @@ class MemoryJournal:
     def save(self) -> bytes:
         """The whole session as text (JSON, a line for each row), to be stored anywhere and loaded again."""
         head = _Head(SAVED, VERSION, list(self._attachments.values()))
-        rows = ((r.seq, r.at, r.effects, r.sender, msgspec.Raw(encode_event(r.event))) for r in self._rows)
+        rows = ((r.seq, r.at, r.effects, r.sender, msgspec.Raw(encode_event(r.event))) for r in self.rows())
         return b"\n".join(msgspec.json.encode(line) for line in (head, *rows))
 
     @classmethod
@@ -112,8 +132,7 @@ class MemoryJournal:
         for place, (seq, at, effects, sender, event) in enumerate(rows, 1):
             if seq != place:
                 raise JournalDamaged(f"row {place} of this saved session is missing")
-            journal._rows.append(Row(seq, decode_event(bytes(event), found.events), effects, at, sender))
-            journal._senders.update({sender} - {""})
+            journal._keep(Row(seq, decode_event(bytes(event), found.events), effects, at, sender))
         return journal
 
     async def close(self) -> None:
