@@ -38,7 +38,7 @@ def output_limit(model: str) -> int:
     return next((limit for begin, limit in OUTPUT_LIMITS if name.startswith(begin)), UNKNOWN_LIMIT)
 
 
-class Price(msgspec.Struct, frozen=True):
+class Price(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Dollars for a million tokens. `cached` is that of input read from the provider's cache: input's unless given."""
 
     input: float

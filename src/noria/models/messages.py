@@ -39,12 +39,15 @@ _USER, _ASSISTANT = b'{"role":"user","content":[', b'{"role":"assistant","conten
 
 class Kept(NamedTuple):
     """One entry's bytes: content blocks. `reply` is an assistant's; `said` stands on the user's side, results first.
-    `pending`: the reply's last server calls, which its continuation answers. `own`: this model made it. `thought`: it
-    begins with this model's own thinking. `prompt`: a prompt rather than results or a note."""
+    `pending`: the reply's last server calls, by the ids in `open`, where its continuation `answers` them. `own`: this
+    model made it. `thought`: it begins with this model's own thinking. `prompt`: a prompt rather than results or a
+    note."""
 
     reply: bytes = b""
     said: bytes = b""
     pending: bytes = b""
+    open: frozenset[str] = frozenset()
+    answers: frozenset[str] = frozenset()
     own: bool = False
     paused: bool = False
     thought: bool = False
@@ -80,7 +83,8 @@ class Messages:
 
     def _reply(self, kept: Kept) -> None:
         if self._role == "assistant":  # the last one was paused, and this is how it goes on
-            self.written += b"," + (self._last.pending + b"," if self._last.pending else b"")
+            answered = self._last.pending and self._last.open <= kept.answers
+            self.written += b"," + (self._last.pending + b"," if answered else b"")
         else:
             self.written += (b"]}," if self._role else b"") + _ASSISTANT
         self.written += kept.reply
@@ -277,39 +281,38 @@ class MessagesDialect(Spoken):
         return parts or [_text(words.NOTHING)]
 
     def _step(self, step: Step) -> Kept:
-        sent, pending, paused = self._reply(step.reply)
-        thought = bool(sent) and isinstance(sent[0][0], Reasoning)
+        kept = self._reply(step.reply)
         said: list[bytes] = []
         follow: list[bytes] = []
         for call, result in zip(step.reply.calls, step.results, strict=True):
             block, images = self._result(call, result)
             said.append(block)
             follow += images
-        return Kept(
-            b",".join(data for _, data in sent) or _text(words.NO_TEXT),
-            b",".join(said + follow),
-            b",".join(data for _, data in pending),
-            own=step.reply.model == self._endpoint.voice,
-            paused=paused,
-            thought=thought,
-            results=bool(step.results),
-        )
+        return kept._replace(said=b",".join(said + follow), results=bool(step.results))
 
-    def _reply(self, reply: Reply) -> tuple[list[tuple[Block, bytes]], list[tuple[Block, bytes]], bool]:
-        """What is sent of a reply; what of it can only stand before its continuation; whether there is one to come.
-
-        The API wants an answer to each call of its own tools, and no thinking at the end of a message."""
+    def _reply(self, reply: Reply) -> Kept:
+        """What is sent of a reply: the API wants an answer to each call of its own tools, in the same message, and no
+        thinking at a message's end."""
         sent = [(b, data) for b in reply.blocks if (data := self._block(b))]
         paused = reply.end == "paused" and any(isinstance(b, Opaque) for b, _ in sent)
         known = [(_ids_in(b) if isinstance(b, Opaque) else ("", "")) for b, _ in sent]
-        answered = {of for _, of in known if of}
-        open_ = [bool(made) and made not in answered for made, _ in known]
-        pending: list[tuple[Block, bytes]] = []
+        answers = frozenset(of for _, of in known if of)
+        open_ = [made if made not in answers else "" for made, _ in known]
+        pending: list[bytes] = []
+        unanswered = frozenset(filter(None, open_))
         while sent and (open_[-1] or isinstance(sent[-1][0], Reasoning)):
-            pending.insert(0, sent.pop())
+            pending.insert(0, sent.pop()[1])
             open_.pop()
         sent = [one for one, dangles in zip(sent, open_, strict=True) if not dangles]
-        return sent, pending if paused else [], paused
+        return Kept(
+            b",".join(data for _, data in sent) or _text(words.NO_TEXT),
+            pending=b",".join(pending) if paused else b"",
+            open=unanswered,
+            answers=answers,
+            own=reply.model == self._endpoint.voice,
+            paused=paused,
+            thought=bool(sent) and isinstance(sent[0][0], Reasoning),
+        )
 
     def _block(self, block: Block) -> bytes:
         """A block of a reply; blank where nothing of it is sent: thinking and provider blocks go to their own model."""

@@ -107,6 +107,7 @@ BAD_REASONING = (
     "could not decrypt",
     "without its required following item",
     "items are not persisted",
+    "duplicate item found with id rs",
 )
 BLAMES = (  # how a message names the parameter that it blames
     r"(?:unsupported|unrecognized|unknown|unexpected|extra)[a-z ]*(?:parameter|argument|field|property|input)s?"

@@ -1,0 +1,122 @@
+"""One transcript that has everything in it, and the golden request bodies that each dialect makes of it.
+
+python -m tests.models.bodies --write    write the bodies anew; look at what changed before it is kept
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from noria.core.content import Call, Image, Opaque, Reasoning, Reply, Result, Text, make_call
+from noria.core.transcript import Entry, Note, Prompt, Step, Summary, elide, withhold
+from noria.models.chat import Chat
+from noria.models.messages import MessagesDialect
+from noria.models.responses import Responses
+from tests.models.kit import TOOL, call, endpoint, history, ok, prompt, step
+
+GOLDEN = Path(__file__).parent / "golden"
+PNG = b"\x89PNG\r\n\x1a\n" + b"x" * 20
+PICTURE = Image("sha256:png", "image/png", len(PNG))
+GONE = Image("sha256:gone", "image/png", 7)
+ODD = Image("sha256:png", "image/tiff", 9)
+CHAT, RESPONSES, MESSAGES = "chat:test-model", "responses:test-model", "messages:test-model"
+SYSTEM = "You are noria.\nRules first: be brief."
+KINDS = {"chat": Chat, "responses": Responses, "messages": MessagesDialect}
+
+
+class Store:
+    """Attachments in memory."""
+
+    def get(self, digest: str) -> bytes:
+        return {"sha256:png": PNG}[digest]
+
+
+def dialect(name: str, tools: tuple[Any, ...] = (TOOL,), **settings: Any) -> Chat | Responses | MessagesDialect:
+    """The dialect of that name, for `test-model`."""
+    return KINDS[name](endpoint(dialect=name, **settings), tools, Store())
+
+
+def thinking(model: str, text: str) -> Reasoning:
+    """Reasoning as that model's dialect keeps it."""
+    data = {
+        CHAT: "",
+        RESPONSES: f'{{"type":"reasoning","id":"rs_{len(text)}","summary":[],"encrypted_content":"gAAA{len(text)}"}}',
+        MESSAGES: f'{{"type":"thinking","thinking":"{text}","signature":"c2ln{len(text)}"}}',
+    }
+    return Reasoning(text, model, data[model])
+
+
+def own(model: str, **data: Any) -> Opaque:
+    """A block of that model's provider."""
+    return Opaque(msgspec.json.encode(data).decode(), model)
+
+
+def numbered(calls: list[Call], turn: int) -> tuple[Call, ...]:
+    return tuple(msgspec.structs.replace(c, id=f"c{turn}_{k}") for k, c in enumerate(calls))
+
+
+def everything() -> list[Entry]:
+    """Every kind of entry, block, result, flag and neighbour."""
+    odd = numbered(
+        [make_call("read_file", '{"path": "a/ü.txt"}', wire_id="toolu_1"), make_call("a.b/c", "", wire_id="grep:3"),
+         make_call("read_file", "[no object", wire_id="toolu_1"), make_call("read_file", '{"path": "long', cut=True)],
+        4,
+    )  # fmt: skip
+    said = tuple(Result(f"c4_{k}", *r) for k, r in enumerate(
+        [("ok", (Text("café 🌍 \ud800"),)), ("error", (Text("no such tool"),)), ("error", (Text("ERROR: bad JSON"),)),
+         ("error", (), "cut")])
+    )  # fmt: skip
+    pictures = numbered([make_call("view", "{}"), make_call("view", "{}"), make_call("view", "{}")], 5)
+    shown = (
+        Result("c5_0", "ok", (Text("a chart"), PICTURE)), Result("c5_1", "error", (PICTURE,)),
+        Result("c5_2", "ok", (GONE, ODD)),
+    )  # fmt: skip
+    closed = numbered([make_call("run_command", '{"command": "x"}')] * 4, 6)
+    codes = (
+        Result("c6_0", "interrupted", code="not_started"), Result("c6_1", "denied", (Text("Refused. Do not retry."),)),
+        Result("c6_2", "interrupted", code="outcome_unknown", spill="/s/6.txt"), Result("c6_3", "ok"),
+    )  # fmt: skip
+    search = own(MESSAGES, type="server_tool_use", id="srvtoolu_1", name="web_search", input={"query": "x"})
+    found = own(MESSAGES, type="web_search_tool_result", tool_use_id="srvtoolu_1", content=[])
+    return [
+        Summary("Goal: everything."),
+        elide(prompt("An old and long request. " * 60)),
+        elide(step("", (call("c1_0", wire_id="toolu_0"), ok("c1_0", "long " * 500, spill="/s/1.txt")))),
+        prompt("Look at this", PICTURE, memory="- uses pnpm"),
+        Prompt((Text("and at these"), GONE, ODD, Text(" ")), source="task"),
+        withhold(prompt("and at that", PICTURE)),
+        Note("mode", word="plan"),
+        Step(Reply((thinking(CHAT, "chat thinks"), thinking(MESSAGES, "it must be signed"),
+                    thinking(RESPONSES, "it is encrypted"), own(RESPONSES, phase="commentary"), Text("First."), *odd),
+                   model=MESSAGES), said),
+        Note("reminder", 3),
+        Step(Reply((thinking(RESPONSES, "pictures"), *pictures), model=RESPONSES), shown),
+        prompt("stop that"),
+        Step(Reply((Text("Working."), *closed), model=CHAT), codes),
+        Step(Reply((Text("Half a rep"),), "cut", CHAT)),
+        Note("go_on"),
+        Step(Reply((Text("Searching."), search), "paused", MESSAGES)),
+        Step(Reply((found, Text("Found.")), model=MESSAGES)),
+        prompt(" "),
+        Step(Reply((own(RESPONSES, type="web_search_call", id="ws_1"), Text("Done."), thinking(RESPONSES, "after")),
+                   model=RESPONSES)),
+        prompt("go"),
+        Note("conclude", word="max_steps"),
+    ]  # fmt: skip
+
+
+def body(name: str) -> str:
+    """What that dialect makes of everything, laid out for a reader; the order of keys is that of the body."""
+    settings: dict[str, Any] = {"max_output_tokens": 4_096, "temperature": 0.5}
+    raw = dialect(name, **settings).body(SYSTEM, history(*everything()), "forbidden")
+    return msgspec.json.format(raw, indent=1).decode() + "\n"
+
+
+if __name__ == "__main__" and "--write" in sys.argv:
+    GOLDEN.mkdir(exist_ok=True)
+    for each in KINDS:
+        (GOLDEN / f"{each}.json").write_text(body(each))
