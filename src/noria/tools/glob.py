@@ -8,13 +8,14 @@ from typing import Annotated, Any
 
 from noria.core.ports import Claims
 from noria.tools import patterns, ripgrep
-from noria.tools.pages import MOST, Page, name
+from noria.tools.pages import Page, name
 from noria.tools.result import ToolError
 from noria.tools.run import Run
 from noria.tools.schema import tool
 from noria.tools.workspace import Workspace
 
-NOTHING = "no files match (what .gitignore names is left out; a pattern with a slash begins at path)"
+MOST = 300  # names of a page
+NOTHING = "no files match (folders and what .gitignore names are left out; a pattern with a slash begins at path)"
 
 
 def _place(args: Mapping[str, Any], workspace: Workspace) -> tuple[str, str]:
@@ -41,12 +42,15 @@ async def glob(
         raise ToolError("the pattern is empty: give one like *.py, or use list_dir")
     workspace = run.workspace
     real, rest = _place({"pattern": pattern, "path": path}, workspace)
-    matching = patterns.compiled(rest, anywhere="/" not in pattern).fullmatch
+    anywhere = "/" not in pattern
+    matching = patterns.compiled(rest, anywhere=anywhere).fullmatch
     if not os.path.isdir(real):
         what = "is no folder" if os.path.lexists(real) else "does not exist"
         raise ToolError(f"{workspace.shown(real)} {what}: begin the pattern at a folder that does, or with **")
     start = ripgrep.below(workspace, real)
     page = Page(1, MOST)
+    deep = 0 if anywhere else patterns.depth(rest)
+    options = ["--files", *([f"--max-depth={deep}"] if deep else [])]
 
     def take(data: bytes) -> int:
         *paths, rest = data.split(b"\0")
@@ -59,7 +63,7 @@ async def glob(
                     page.skip()
         return len(data) - len(rest)
 
-    return ripgrep.Search(run, ["--files"], real, ripgrep.Records(page, take), _text)
+    return ripgrep.Search(run, options, real, ripgrep.Records(page, take), _text)
 
 
 def _text(page: Page, notes: list[str]) -> str:

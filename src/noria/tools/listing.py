@@ -6,12 +6,13 @@ import os
 from typing import Annotated
 
 from noria.core.ports import Claims
-from noria.tools.pages import MOST, Page, name
+from noria.tools.pages import Page, name
 from noria.tools.result import ToolError
 from noria.tools.run import Run
 from noria.tools.schema import tool
 from noria.tools.textfile import why
 
+MOST = 500  # entries of a page
 LOOKED_AT = 100_000  # entries of a folder, at most
 LARGE = 100_000  # bytes from which a file's size is told
 

@@ -26,6 +26,11 @@ def split(pattern: str) -> tuple[str, str]:
     return pattern[:at], pattern[at:]
 
 
+def depth(pattern: str) -> int:
+    """How many folders deep a path that matches can lie at most, 1 being no folder; 0: as deep as may be."""
+    return 0 if "**" in pattern or pattern.endswith("/") else pattern.count("/") + 1
+
+
 def compiled(pattern: str, *, anywhere: bool) -> re.Pattern[str]:
     """What a whole relative path has to match. `anywhere`: a pattern without a slash is a name at any depth.
 
