@@ -146,6 +146,16 @@ def test_two_at_once(house: House, server: ModelServer) -> None:
         run.communicate(timeout=20)
 
 
+@pytest.mark.case("G02")
+def test_a_name_that_several_begin_with_at_once(house: House, server: ModelServer) -> None:
+    """G02: one makes the session, the others are told that it is in use, or go on with it."""
+    server.pace = 0.1
+    runs = [house.start("-p", str(k), "--session", "same") for k in range(4)]
+    ends = [(run.communicate(timeout=60)[1].decode(), run.returncode) for run in runs]
+    assert any(status == 0 for _, status in ends)
+    assert all("is in use by process" in err and "--fork" in err for err, status in ends if status), ends
+
+
 def test_other_flags_on_resume_count(house: House, server: ModelServer) -> None:
     """Limits, model and mode are those of today; a changed prompt is said, and an unchanged one is not touched."""
     session(house, "one", "--permission-mode", "goal")

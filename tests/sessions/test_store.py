@@ -505,7 +505,7 @@ def test_a_new_session_runs_beside_a_file_whose_pages_are_damaged(tmp_path: Path
         path.write_bytes(damaged)
         store = await Store.open(path)
         fresh = await store.create(tmp_path)
-        with pytest.raises(NotSaved, match="is damaged .*: move it elsewhere"):
+        with pytest.raises(NotSaved, match=r"is damaged .*: move it elsewhere"):
             await fresh.append(rows(1, OPENED))
         with pytest.raises(JournalDamaged, match="move it elsewhere"):
             await store.last(tmp_path)

@@ -22,7 +22,7 @@ from noria.context.instructions import Guidance, NestedGuidance, project_guidanc
 from noria.context.prompt import system_prompt
 from noria.context.spill import SpillFolder, sweep
 from noria.core import events as ev
-from noria.core.errors import UsageError
+from noria.core.errors import JournalError, UsageError
 from noria.core.machine import RULES
 from noria.core.ports import StopHook, ToolSpec
 from noria.core.state import Limits, Policy, State
@@ -203,8 +203,7 @@ async def _journal(store: Store | None, which: Which, workspace: str) -> Session
         return MemoryJournal()
     match which.kind:
         case "named":
-            found = await store.named(workspace, which.word)
-            return await (store.open_session(found.id) if found else store.create(workspace, which.word))
+            return await _named(store, workspace, which.word)
         case "latest":
             found = await store.last(workspace)
             if found is None:
@@ -216,6 +215,19 @@ async def _journal(store: Store | None, which: Which, workspace: str) -> Session
             return await store.fork(which.word)
         case _:
             return await store.create(workspace)
+
+
+async def _named(store: Store, workspace: str, name: str) -> SessionJournal:
+    """The session of that name, or a new one; where another process makes it at the same time, that one."""
+    found = await store.named(workspace, name)
+    if found is None:
+        try:
+            return await store.create(workspace, name)
+        except JournalError:
+            found = await store.named(workspace, name)
+            if found is None:
+                raise
+    return await store.open_session(found.id)
 
 
 async def _furnish(
