@@ -389,3 +389,102 @@ def test_where_there_is_no_pidfd_a_thread_waits(tmp_path: Path, monkeypatch: pyt
 
     assert asyncio.run(work()) == ("hi\n", 7)
     assert living(nap) == []
+
+
+# -- a program without a shell -----------------------------------------------------------------------------------
+
+
+class Kept:
+    """Takes what a program prints, until it has enough. Implements process.Sink."""
+
+    path = ""
+
+    def __init__(self, most: int = 1 << 20) -> None:
+        self.data = b""
+        self.most = most
+
+    @property
+    def enough(self) -> bool:
+        return len(self.data) >= self.most
+
+    def feed(self, data: bytes) -> None:
+        self.data += data
+
+    def keep(self) -> None: ...
+
+    def settle(self) -> None: ...
+
+
+@pytest.mark.parametrize("held", [False, True])
+def test_a_program_gets_its_arguments_as_they_are(tmp_path: Path, held: bool) -> None:
+    """No shell reads them; its two streams come apart, or together where nobody asked for errors alone."""
+    odd = ["$(touch pwned)", "a b", "it's", "", "*", "-n", "new\nline"]
+    code = "import sys; print(*sys.argv[1:], sep='|'); print('oops', file=sys.stderr); sys.exit(3)"
+
+    async def work() -> None:
+        out, errors, both = Kept(), Kept(), Kept()
+        program = Processes().start([sys.executable, "-c", code, *odd], str(tmp_path), out, errors, held=held)
+        assert await program.run(20) == "exited" and program.code == 3
+        assert (out.data.decode(), errors.data) == ("|".join(odd) + "\n", b"oops\n")
+        program = Processes().start([sys.executable, "-c", code, "x"], str(tmp_path), both, held=held)
+        assert await program.run(20) == "exited"
+        assert sorted(both.data.split()) == [b"oops", b"x"]
+
+    asyncio.run(work())
+    assert not (tmp_path / "pwned").exists()
+
+
+def test_a_held_program_does_nothing_before_it_is_let_go(tmp_path: Path) -> None:
+    async def work() -> None:
+        processes = Processes()
+        waits = processes.start(["/bin/mkdir", "made"], str(tmp_path), Kept(), held=True)
+        dropped = processes.start(["/bin/mkdir", "never"], str(tmp_path), Kept(), held=True)
+        goes = processes.start(["/bin/mkdir", "at once"], str(tmp_path), Kept())
+        await asyncio.sleep(0.1)
+        assert sorted(os.listdir(tmp_path)) == ["at once"]
+        assert await waits.run(20) == "exited" and await goes.run(20) == "exited"
+        await dropped.stop()
+        assert sorted(os.listdir(tmp_path)) == ["at once", "made"]
+        assert await waits.run(1) == "stopped"  # once is all
+
+    asyncio.run(work())
+
+
+@pytest.mark.parametrize("run_first", [True, False])
+def test_a_program_is_stopped_with_what_it_started(tmp_path: Path, nap: str, run_first: bool) -> None:
+    async def work() -> None:
+        shell = ["/bin/sh", "-c", f"setsid sleep {nap} & sleep {nap}"]
+        before = len(os.listdir("/proc/self/fd"))
+        program = Processes().start(shell, str(tmp_path), Kept(), Kept())
+        running = asyncio.create_task(program.run(60)) if run_first else None
+        await asyncio.sleep(0.1)
+        assert len(living(nap)) >= 2
+        await program.stop()
+        assert not living(nap)
+        if running is not None:
+            assert await running == "stopped"
+        assert len(os.listdir("/proc/self/fd")) <= before + 3  # the loop's own
+
+    asyncio.run(work())
+    assert not living(nap)
+
+
+def test_a_program_is_ended_when_enough_of_it_was_taken(tmp_path: Path) -> None:
+    async def work() -> None:
+        out = Kept(most=100_000)
+        program = Processes().start(["/usr/bin/yes"], str(tmp_path), out)
+        assert await program.run(20) == "enough"
+        assert out.enough
+
+    asyncio.run(work())
+
+
+def test_a_program_that_is_not_there_is_told(tmp_path: Path) -> None:
+    before = len(os.listdir("/proc/self/fd"))
+    with pytest.raises(ToolError, match="No such file"):
+        Processes().start([str(tmp_path / "none")], str(tmp_path), Kept(), Kept())
+    with pytest.raises(ToolError, match="NUL"):
+        Processes().start(["/bin/echo", "a\0b"], str(tmp_path), Kept())
+    with pytest.raises(ToolError, match="does not exist"):
+        Processes().start(["/bin/echo"], str(tmp_path / "none"), Kept(), held=True)
+    assert len(os.listdir("/proc/self/fd")) == before
