@@ -26,6 +26,7 @@ INTRO = (
 )
 LATER = "Project guidance for this folder and what is below it; it adds to the guidance that you know:"
 _CUT = "[project guidance truncated: {}]"
+_READ = 4 * LIMIT + 4  # bytes of a file that can have characters within the bound
 _LEAST = 200  # characters of a file's beginning that are worth showing
 
 
@@ -177,7 +178,7 @@ def _read(path: str, real: str, notices: list[str], *, workspace: str = "", owne
             if owners is not None and outside and status.st_uid not in owners:
                 notices.append(f"{_label(path)} is not used: it belongs to another user")
                 return ""
-            data = os.read(fd, 4 * LIMIT + 4)
+            data = os.read(fd, _READ)
         finally:
             os.close(fd)
     except OSError as error:
@@ -187,7 +188,7 @@ def _read(path: str, real: str, notices: list[str], *, workspace: str = "", owne
         notices.append(f"{_label(path)} is not used: it is no text")
         return ""
     text = data.decode("utf-8-sig", "replace")
-    if "\ufffd" in text[:-1]:
+    if "\ufffd" in (text[:-1] if len(data) == _READ else text):  # what is cut may end within a character
         notices.append(f"{_label(path)} is not all UTF-8: what is not is replaced")
     return text.strip()
 
