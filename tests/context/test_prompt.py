@@ -38,6 +38,14 @@ def test_working_rules_are_carried(rule: str) -> None:
     assert rule in system_prompt(**PLACE)
 
 
+@pytest.mark.seed("E01", "E05")
+def test_read_before_edit_and_no_terminal_are_rules() -> None:
+    """E01, E05: both are told; that a file was read is held by the tools as well (tests/tools/test_edit.py)."""
+    rules = system_prompt(**PLACE).splitlines()
+    assert "- Read a file before you edit it; keep to its style." in rules
+    assert "- Commands have no terminal: use non-interactive flags, never an editor or pager." in rules
+
+
 @pytest.mark.seed("N18")
 def test_rules_stand_directly_behind_the_identity() -> None:
     """N18: nothing comes between the identity and the rules, and they come before all that differs by session."""
@@ -49,9 +57,9 @@ def test_rules_stand_directly_behind_the_identity() -> None:
 
 @pytest.mark.seed("N03")
 def test_sources_in_order() -> None:
-    """N03, as far as it exists: built in, one line for the mode, the persona. (Instruction files come later.)"""
-    text = system_prompt(**PLACE, mode="plan", persona="Answer in Latin.")
-    places = [text.index(part) for part in (BASE, "Workspace:", HINTS["plan"], "Answer in Latin.")]
+    """N03, as far as it exists: built in, one line for the mode, the persona, the guidance. (Skills come later.)"""
+    text = system_prompt(**PLACE, mode="plan", persona="Answer in Latin.", guidance="Project guidance")
+    places = [text.index(p) for p in (BASE, "Workspace:", HINTS["plan"], "Answer in Latin.", "Project guidance")]
     assert places == sorted(places)
     assert "\n" not in HINTS["plan"]
 
