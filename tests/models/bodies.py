@@ -66,9 +66,9 @@ def everything() -> list[Entry]:
          make_call("read_file", "[no object", wire_id="toolu_1"), make_call("read_file", '{"path": "long', cut=True)],
         4,
     )  # fmt: skip
-    said = tuple(Result(f"c4_{k}", *r) for k, r in enumerate(
-        [("ok", (Text("café 🌍 \ud800"),)), ("error", (Text("no such tool"),)), ("error", (Text("ERROR: bad JSON"),)),
-         ("error", (), "cut")])
+    said = (
+        Result("c4_0", "ok", (Text("café 🌍 \ud800"),)), Result("c4_1", "error", (Text("no such tool"),)),
+        Result("c4_2", "error", (Text("ERROR: bad JSON"),)), Result("c4_3", "error", code="cut"),
     )  # fmt: skip
     pictures = numbered([make_call("view", "{}"), make_call("view", "{}"), make_call("view", "{}")], 5)
     shown = (

@@ -35,16 +35,6 @@ def quoted(text: str) -> bytes:
         return _encode(mended(text))
 
 
-def json_text(text: str) -> bytes:
-    """The text of a JSON value, to stand in a body as it is; halves of surrogate pairs that are written as escapes,
-    which providers refuse, are mended."""
-    if "\\ud" in text or "\\uD" in text:
-        import json
-
-        text = mended(json.dumps(json.loads(text), ensure_ascii=False))
-    return text.encode("utf-8", "replace")
-
-
 def wire_name(name: str) -> str:
     """A tool's name as every provider takes it: `[a-zA-Z0-9_-]{1,64}`. A model may have called what is no tool; the
     result has told it."""

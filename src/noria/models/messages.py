@@ -18,7 +18,7 @@ from noria.core.ports import Emit, ToolSpec
 from noria.core.transcript import Entry, Note, Prompt, Step, Summary, Transcript
 from noria.models import words
 from noria.models.catalog import Endpoint, output_limit
-from noria.models.encode import History, Images, WireIds, json_text, quoted, wire_name
+from noria.models.encode import History, Images, WireIds, quoted, wire_name
 from noria.models.messages_reader import MessagesReader
 from noria.models.pictures import USUAL, Pictures
 from noria.models.retry import REASONING_ITEMS
@@ -323,7 +323,7 @@ class MessagesDialect(Spoken):
                 return b'{"type":"tool_use","id":%s,"name":%s,"input":%s}' % (
                     quoted(self._ids.of(block)),
                     quoted(wire_name(block.name)),
-                    json_text(block.args),
+                    block.args.encode(),
                 )
             case Reasoning():
                 mine = block.model == self._endpoint.voice and REASONING_ITEMS not in self._without

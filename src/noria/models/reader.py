@@ -64,7 +64,7 @@ class FrameReader:
         """The next event of a stream."""
         try:
             frame = _decode(event.data)
-        except msgspec.DecodeError:
+        except (msgspec.DecodeError, RecursionError):  # the latter: nested deeper than anything that is meant
             self._odd(event)
             return
         if type(frame) is dict:
