@@ -29,3 +29,13 @@ def test_what_is_whole_but_no_object_is_broken_not_cut(written: str) -> None:
 def test_half_a_character_is_named() -> None:
     assert "surrogate pair" in object_error('{"a": "x \\ud800"}')
     assert object_error('{"a": "\\ud83d\\ude00 \\\\ud800"}') == ""
+
+
+@pytest.mark.parametrize("levels", [1_000, 200_000])
+def test_what_is_nested_too_deeply_is_broken(levels: int) -> None:
+    """Whoever decodes it later would run out of stack."""
+    call = make_call("t", '{"a": ' + "[" * levels + "]" * levels + "}")
+    assert (call.whole, call.broken, call.args) == (True, True, "{}")
+    assert "nested deeper" in object_error(call.raw)
+    many = '{"a": "' + '[{\\"' * 1_000 + '", "b": [' + ",".join(["{}"] * 1_000) + "]}"
+    assert object_error(many) == ""

@@ -51,6 +51,11 @@ def test_a_frame_that_cannot_be_read_is_skipped() -> None:
     assert failure.kind == "truncated" and "1 frames could not be read" in failure.detail
 
 
+def test_a_frame_that_is_nested_too_deeply_is_skipped() -> None:
+    deep = '{"choices":' + "[" * 100_000 + "]" * 100_000 + "}"
+    assert answered(read([sse(delta(content="a"), deep, delta("stop"))])).reply.text == "a"
+
+
 def test_frames_without_blank_lines_between_them() -> None:
     body = "".join(f"data: {json.dumps(f)}\n" for f in (delta(content="a"), delta(content="b"), delta("stop")))
     assert answered(read([body.encode()])).reply.text == "ab"

@@ -257,6 +257,7 @@ async def _furnish(
     asked = "person" if can_ask else "pause" if settings.on_ask == "pause" else "deny"
     readable = (outputs.folder,) if outputs else ()
     gate = Gates(tools, toolbox.claims, root, mode=settings.mode, asked=asked, readable=readable)
+    toolbox.strayed = gate.strayed
     specs = tuple(t.spec for t in advertised(settings.mode, tools) if not t.missing)
     own = model is None and shared is None
     model = model or _model(settings, specs, journal, shared)

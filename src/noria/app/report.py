@@ -129,7 +129,7 @@ class Record:
                 self.detail, self.wait = detail, event.retry_after
                 if event.kind == "empty" and any(isinstance(e, fx.CallModel) for e in effects):
                     self.retries += 1  # it is asked again at once
-            case ev.Decided(verdict=ev.Refuse(result=result)) if result.status == "denied":
+            case ev.Decided(verdict=ev.Refuse(result=result)) | ev.Returned(result=result) if result.status == "denied":
                 call = self._asked.get(event.effect)
                 self.denials.append(Denial(call.name if call else "", result.text.partition("\n")[0]))
             case _:
@@ -143,7 +143,7 @@ class Record:
                 case fx.CallModel(model=place):
                     self.place = place
                     self._requests.add(effect.id)
-                case fx.Decide(call=call):
+                case fx.Decide(call=call) | fx.RunTool(call=call):
                     self._asked[effect.id] = call
                 case fx.Cancel(ids=ids):
                     self.cancelled += len(self._requests.intersection(ids))

@@ -170,17 +170,33 @@ class Usage(Value, frozen=True, tag="usage"):
         return self.input + self.output
 
 
+DEEPEST = 200  # levels that arguments may be nested
 _object = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _HALF = "an escaped half of a surrogate pair (\\ud800 to \\udfff) is no character"
 
 
 def object_error(text: str) -> str:
-    """Why `text` is not the text of one JSON object; empty where it is."""
+    """Why `text` is not the text of one JSON object; empty where it is. One that is nested deeper than anybody means it
+    is none: whoever decodes it later must not run out of stack."""
     try:
+        if text.count("[") + text.count("{") > DEEPEST and _depth(text) > DEEPEST:
+            return f"nested deeper than {DEEPEST} levels"
         _object.decode(text)
     except (msgspec.DecodeError, UnicodeEncodeError) as error:
         return _HALF if "truncated" in str(error) and _half_character(text) else str(error)
     return ""
+
+
+def _depth(text: str) -> int:
+    """How deep the brackets outside of strings are nested."""
+    import re  # only where there are many
+
+    depth = most = 0
+    for bracket in re.findall(r'[\[{\]}]|"[^"\\]*(?:\\.[^"\\]*)*"?', text):
+        if len(bracket) == 1 and bracket != '"':
+            depth += 1 if bracket in "[{" else -1
+            most = max(most, depth)
+    return most
 
 
 def _half_character(text: str) -> bool:

@@ -99,6 +99,7 @@ class Gates:
         self._workspace = workspace
         self._folders = (workspace, *folders)
         self._readable = (*self._folders, *readable)
+        self._judged: dict[str, frozenset[str]] = {}  # by call id: its paths outside, as it was allowed or asked for
 
     def at_once(self, effect: int, call: Call) -> Verdict | None:
         """The verdict where there is no hook to ask, and so nothing to wait for; else None."""
@@ -155,6 +156,8 @@ class Gates:
         if asked and found == "run":
             found = "denied" if self.mode == "goal" else "ask"
         strange = [*strange_writes, *strange_reads]
+        if found in ("run", "ask"):
+            self._judged[call.id] = frozenset(strange)
         match found:
             case "run":
                 return Allow(call.args)
@@ -164,6 +167,22 @@ class Gates:
                 return self._denied(call, strange)
             case "ask":
                 return self._nobody(call, tool, strange) if self.asked == "deny" else Ask()
+
+    def strayed(self, call: Call) -> str:
+        """Why a call may not run any more, just before it would: one of its paths leads out of the workspace now and
+        did not when it was judged, for a link was put in its place. Empty where it may. A call that was judged before
+        a restart has had its word from a person."""
+        judged = self._judged.pop(call.id, None)
+        claims = self._claims(call)
+        outside = [p for p in claims.writes if not inside(p, self._folders)]
+        outside += [p for p in (*claims.reads, *claims.deep) if not inside(p, self._readable)]
+        strayed = next((p for p in outside if judged is not None and p not in judged), "")
+        if not strayed:
+            return ""
+        return (
+            f"{call.name} was not run: its path leads to {strayed} now, outside the workspace, and did not when the "
+            f"call was allowed. Work in {self._workspace}"
+        )
 
     # -- refusals ------------------------------------------------------------------------------------------------
 
@@ -266,7 +285,7 @@ def _broken(call: Call, message: str) -> Refuse:
 def _parser_message(raw: str) -> str:
     try:
         found = msgspec.json.decode(raw)
-    except (msgspec.DecodeError, UnicodeEncodeError) as error:
+    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError) as error:
         return object_error(raw) or str(error)
     return f"an object is expected, not {type(found).__name__}"
 

@@ -55,6 +55,7 @@ class Toolbox:
         self.processes = processes or Processes()
         self.spill = spill
         self.post = tuple(post)
+        self.strayed: Callable[[Call], str] = lambda call: ""  # why a call that was allowed may not run any more
         self.todos: list[Todo] = []  # the list that todo_write keeps, for whoever shows it
         self._threads = threads
         self._shared = threads is not None
@@ -81,6 +82,8 @@ class Toolbox:
         tool = self.tools.get(call.name)
         if tool is None:
             return Ready(self, run, note, failed=Failure(f"unknown tool {call.name}"))
+        if strayed := self.strayed(call):
+            return Ready(self, run, note, failed=Failure(strayed, "denied"))
         try:
             args = tool.arguments(msgspec.json.decode(call.args))
         except msgspec.DecodeError as error:
