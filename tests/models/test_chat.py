@@ -214,6 +214,8 @@ def test_an_elided_prompt_shows_its_head() -> None:
     ("result", "text"),
     [
         (Result("c", "ok"), "(no output)"),
+        (Result("c", "ok", (Text(" \n\x85"),)), "(no output)"),
+        (Result("c", "error", (Text("\n"),)), "ERROR: (no output)"),
         (Result("c", "error", (Text("no such file"),)), "ERROR: no such file"),
         (Result("c", "error", (Text("ERROR: no such file"),)), "ERROR: no such file"),
         (Result("c", "denied", (Text("Refused. Do not retry."),)), "Refused. Do not retry."),

@@ -61,7 +61,9 @@ def result_text(result: Result, pictures: str = "") -> str:
     said = CODES[result.code]
     if result.code == "outcome_unknown" and result.spill:
         said += f" Its output until then is in {result.spill}."
-    text = "\n".join(t for t in (said, result.text, pictures) if t) or NO_OUTPUT
+    text = "\n".join(t for t in (said, result.text, pictures) if t)
+    if not text.strip():
+        return f"{ERROR}{NO_OUTPUT}" if result.status == "error" else NO_OUTPUT
     if result.status == "error" and not text.startswith(ERROR):
         return ERROR + text
     return text
