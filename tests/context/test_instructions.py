@@ -236,6 +236,14 @@ def test_what_was_touched_before_a_restart_was_shown(work: Path) -> None:
     assert "for deep" in said and "for src" not in said
 
 
+def test_what_a_summary_took_from_view_is_shown_again(work: Path) -> None:
+    (work / "src" / "AGENTS.md").write_text("for src")
+    touching = Touching(work)
+    assert "for src" in touching.touch("src/x.py") and touching.touch("src/x.py") == ""
+    touching.nested.forget()
+    assert "for src" in touching.touch("src/x.py") and touching.touch("src/x.py") == ""
+
+
 def test_what_is_outside_is_not_looked_at(work: Path, tmp_path: Path) -> None:
     (tmp_path / "AGENTS.md").write_text("outside")
     touching = Touching(work)

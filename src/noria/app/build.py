@@ -61,15 +61,19 @@ class Which(msgspec.Struct, frozen=True):
 
 
 class _RecordingBus(Bus):
-    """A bus that the record hears first: a report never depends on how fast somebody reads."""
+    """A bus that the record hears first: a report never depends on how fast somebody reads. `summarised` is told when a
+    summary took the place of what was said."""
 
-    def __init__(self, record: Record) -> None:
+    def __init__(self, record: Record, summarised: Callable[[], None]) -> None:
         super().__init__()
         self._record = record
+        self._summarised = summarised
 
     def publish(self, item: Observed) -> None:
         if isinstance(item, Happened):
             self._record.see(item.event, item.effects)
+            if isinstance(item.event, ev.Compacted) and item.event.summary is not None:
+                self._summarised()
         super().publish(item)
 
 
@@ -267,7 +271,7 @@ async def _furnish(
     notices = (*notices, *guidance.notices, *_missing(tools))
     stop = brought.stop or _AlwaysStop()
     parts = Parts(model, PlainCompactor(model.complete), gate, toolbox, stop, journal, clock)
-    bus, claims = _RecordingBus(record), shared.claims(root) if shared else None
+    bus, claims = _RecordingBus(record, nested.forget), shared.claims(root) if shared else None
     if _length(journal):
         from noria.app.resume import Today, finished_calls, resume
 

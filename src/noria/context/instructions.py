@@ -104,6 +104,11 @@ class NestedGuidance:
         """An earlier call: the guidance of the folders that it touched was shown then."""
         self._new(self._claims(call))
 
+    def forget(self) -> None:
+        """What was shown is in view no longer (a summary took its place): it is shown again where it is needed."""
+        self._known = {self._workspace}
+        self._left = LIMIT
+
     async def add(self, call: Call, result: Result) -> Result:
         """The result with the guidance of the folders that the call is the first to touch: a stage after the tools."""
         if result.status == "interrupted":
