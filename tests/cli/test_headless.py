@@ -318,7 +318,7 @@ def test_what_cannot_be_kept_in_a_file_is_printed_all_the_same(house: House, ser
 
 def test_version_and_help_need_nothing(house: House) -> None:
     code = "import sys; sys.argv = ['noria', '{}']; from noria.__main__ import main; main(); print(sorted(sys.modules))"
-    for flag, says in (("--version", "noria 0."), ("--help", "usage: noria -p [PROMPT]")):
+    for flag, says in (("--version", "noria 0."), ("--help", "usage: noria [PROMPT]")):
         ran = house.plain(PYTHON[0], "-c", code.replace("{}", flag))
         assert ran.out.startswith(says)
         assert "'asyncio'" not in ran.out
@@ -331,7 +331,7 @@ def test_help_may_stand_anywhere_and_reads_nothing(house: House) -> None:
     assert (ran.status, ran.out.startswith("usage: noria")) == (0, True)
 
 
-@pytest.mark.parametrize("argv", [["sessions", "list"], ["doctor"], ["serve"], ["cron"]])
+@pytest.mark.parametrize("argv", [["models"], ["mcp", "list"], ["serve"], ["cron"]])
 def test_commands_that_are_not_built(house: House, argv: list[str]) -> None:
     ran = house.plain(*PYTHON, *argv)
     assert ran.status == 2
@@ -339,10 +339,10 @@ def test_commands_that_are_not_built(house: House, argv: list[str]) -> None:
 
 
 @pytest.mark.parametrize("argv", [[], ["fix it"]])
-def test_the_interactive_mode_is_not_built(house: House, argv: list[str]) -> None:
+def test_the_interactive_mode_needs_a_terminal(house: House, argv: list[str]) -> None:
     ran = house.run(*argv)
     assert ran.status == 2
-    assert "interactive mode is not built yet: use noria -p" in ran.expect_one_line()
+    assert "without a terminal there is no interactive mode: use noria -p" in ran.expect_one_line()
 
 
 def test_arguments_that_are_not_utf8(house: House, server: ModelServer) -> None:

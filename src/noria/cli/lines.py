@@ -81,6 +81,13 @@ class Reader:
                 self._scanned, skipping = 0, True
             await self._more()
 
+    def waits(self) -> bool:
+        """Whether another line is there already, or a piece of one: what is pasted comes at once."""
+        try:
+            return b"\n" in self._left or bool(select.select((self._fd,), (), (), 0)[0])
+        except (OSError, ValueError):
+            return False
+
     async def _more(self) -> None:
         try:
             if not select.select((self._fd,), (), (), 0)[0]:

@@ -42,6 +42,14 @@ def _dispatch(argv: Sequence[str]) -> int:
         from noria.cli.config import config
 
         return config(argv[1:])
+    if command == "doctor":
+        from noria.cli.doctor import doctor
+
+        return doctor(argv[1:])
+    if command == "sessions":
+        from noria.cli.sessions import sessions
+
+        return sessions(argv[1:])
     if command in COMMANDS:
         raise UsageError(f"noria {command} is not built yet")
     try:
@@ -63,7 +71,9 @@ def _dispatch(argv: Sequence[str]) -> int:
         show(USAGE)
         return 0
     if not args.headless:
-        raise UsageError("the interactive mode is not built yet: use noria -p PROMPT (noria --help lists the flags)")
+        from noria.cli.interactive import interactive
+
+        return interactive(args)
     from noria.cli.run import headless
 
     return headless(args)

@@ -123,19 +123,24 @@ class Progress:
         """The ends of a result, named where several calls are answered side by side."""
         if not self._steps:
             return
-        lines = plain(result.text).rstrip().splitlines() or ["(no output)"]
         if call and self._several:
             self.line(f"    {DIM}{call.name} {summary(call)[:60]}:{PLAIN}")
         colour = DIM if result.status == "ok" else RED
-        left_out = len(lines) - HEAD - TAIL
-        if left_out > 1:
-            lines[HEAD : HEAD + left_out] = [f"... {left_out} more lines"]
-        for text in lines:
-            self.line(f"      {colour}{text[:WIDE]}{PLAIN}")
+        for text in ends(result.text):
+            self.line(f"      {colour}{text}{PLAIN}")
 
 
 def _why(event: ev.Failed) -> str:
     return event.kind.replace("_", " ") + (f" ({event.detail[:WIDE]})" if event.detail else "")
+
+
+def ends(text: str) -> list[str]:
+    """The first and last lines of a result, each as far as it is shown."""
+    lines = plain(text).rstrip().splitlines() or ["(no output)"]
+    left_out = len(lines) - HEAD - TAIL
+    if left_out > 1:
+        lines[HEAD : HEAD + left_out] = [f"... {left_out} more lines"]
+    return [line[:WIDE] for line in lines]
 
 
 def summary(call: Call) -> str:

@@ -1,17 +1,24 @@
 """The help text, and writing to a standard output that may be closed. Imports nothing before it is needed."""
 
 USAGE = """\
-usage: noria -p [PROMPT] [flags]     do a job and stop; the prompt is the argument, stdin, or both
+usage: noria [PROMPT] [flags]        talk at a terminal, line by line
+       noria -p [PROMPT] [flags]     do a job and stop; the prompt is the argument, stdin, or both
        noria demo [--model ...]      the main job on a small broken project, with no key
-       noria COMMAND                 sessions models tools agents skills mcp hooks config trust doctor
-                                     acp serve worker batch cron (not built yet)
+       noria doctor                  what is configured, what is missing; makes one real call
+       noria config show|check|explain KEY
+       noria sessions list [--all] | show ID
+       noria COMMAND                 models tools agents skills mcp hooks trust acp serve worker batch cron
+                                     (not built yet)
 
 model
   --model NAME | DIALECT:NAME        chat:NAME speaks to any OpenAI-compatible server
   --fallback-model NAME              another, if that one cannot answer (repeatable)
   --base-url URL                     http://127.0.0.1:8000/v1; else OPENAI_BASE_URL
 input and output
-  --output-format text|json          stream-json is not built yet
+  --output-format text|json|stream-json
+  --input-format text|stream-json    prompts, decisions and interrupts as lines on stdin
+  --json-schema FILE                 the final answer must fit it
+  --image FILE                       goes with the prompt (repeatable); @path in a prompt names files too
   -o FILE                            the last message, into a file as well
   --system-prompt FILE               instead of the built-in text
   --append-system-prompt TEXT        after it
@@ -30,10 +37,11 @@ session
   --fork ID                          with a copy of that one
   --no-session                       keep nothing
   --config FILE                      instead of the user's config.toml
+  --trust                            read the workspace's .noria/config.toml, which may name commands
+  --debug FILE                       a log of events and requests, their sizes and times
   --version  --help
 not built yet
-  --image FILE  --input-format  --json-schema FILE  --allow RULE  --ask RULE  --deny RULE  --add-dir DIR
-  --agent NAME  --mcp-config FILE  --trust  --debug FILE
+  --allow RULE  --ask RULE  --deny RULE  --add-dir DIR  --agent NAME  --mcp-config FILE
 
 exit status: 0 completed, 1 failed, 2 usage or configuration, 3 a limit, 4 requires action, 130 interrupted,
 143 terminated. Keys come from OPENAI_API_KEY or config.toml. Only the answer is on stdout.

@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from noria.core.errors import JournalDamaged, JournalError, NoSuchSession, NotSaved, SessionBusy
+from noria.core.ports import Row
 from noria.sessions.journal import SessionJournal
 from noria.sessions.lease import Lease
-from noria.sessions.record import Info, NewSession, Pending
+from noria.sessions.record import Info, NewSession, Pending, RawRow, read
 from noria.sessions.writer import Writer, flush
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"  # without i, l, o, u: nothing that looks like something else
 ID_LENGTH = 8
+READ_AT_ONCE = 1_000  # rows
 
 
 class Store:
@@ -103,6 +105,22 @@ class Store:
             real = _real(workspace)
             found = await self._writer.acall(lambda db: db.sessions("workspace = ?", real))
         return [info for _, info in found]
+
+    async def read(self, prefix: str) -> tuple[Info, list[Row]]:
+        """A session's card and the rows that are saved of it, without becoming its writer: somebody else may be. Raises
+        NoSuchSession, JournalDamaged."""
+
+        def work(database: Database) -> tuple[Info, list[RawRow]]:
+            key, info = _resolve(database, prefix)
+            rows: list[RawRow] = []
+            while more := database.rows(key, rows[-1][0] if rows else 0, READ_AT_ONCE):
+                rows += more
+            return info, rows
+
+        info, rows = await self._writer.acall(work)
+        if rows and rows[-1][0] != len(rows):
+            raise JournalDamaged(f"session {info.id} has {len(rows)} rows, but its last is row {rows[-1][0]}")
+        return info, [read(row) for row in rows]
 
     async def fork(self, prefix: str, seq: int | None = None) -> SessionJournal:
         """A new session with the rows of another up to `seq` (None: all that are saved). Whoever asks appends

@@ -1,0 +1,203 @@
+"""`noria doctor`: what is configured, what is missing and what to do about it, and what one real call brought.
+
+Owns: what is looked at. Must not know: how it is printed. It changes nothing; its call is one short request.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+import time
+from collections.abc import AsyncIterator, Iterator, Mapping
+from typing import Literal, TypeAlias
+
+import msgspec
+
+from noria.app.config import Found, folder, gather, places, read
+from noria.app.endpoint import resolve
+from noria.app.explain import explain
+from noria.app.settings import Options
+from noria.app.shown import check
+from noria.core.content import Text
+from noria.core.errors import NoriaError, UsageError
+from noria.core.ports import Delta, Failure, ModelRequest
+from noria.core.transcript import Origin, Prompt, Transcript
+from noria.models.catalog import Endpoint
+
+PATIENCE = 60.0  # seconds that the call may take
+PROXIES = ("HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY", "NO_PROXY", "SSL_CERT_FILE")
+HELPERS = {
+    "bash": "run_command needs it: install bash",
+    "git": "models like to look at a repository's history: install git",
+    "bwrap": "commands will run in a sandbox with it: install bubblewrap",
+}
+Level: TypeAlias = Literal["ok", "note", "wrong"]
+
+
+class Finding(msgspec.Struct):
+    """One thing that was looked at: `wrong` is what keeps noria from working; `text` says what to do."""
+
+    level: Level
+    about: str
+    text: str
+
+
+async def examine(options: Options, env: Mapping[str, str]) -> AsyncIterator[Finding]:
+    """Everything, one after another; the real call is the last."""
+    from noria._version import __version__
+
+    version = ".".join(map(str, sys.version_info[:3]))
+    yield Finding("ok", "noria", f"{__version__}, Python {version} at {sys.executable}")
+    found = None
+    for finding in _configuration(options, env):
+        yield finding
+    try:
+        found = read(options, env)
+    except UsageError:
+        pass  # told by the above
+    for finding in (*_workspace(options), *_machine(env)):
+        yield finding
+    yield await _sessions(env)
+    if found is None:
+        return
+    endpoint: Endpoint | None = None
+    for finding, reached in _models(found, options, env):
+        endpoint = endpoint or reached
+        yield finding
+    if endpoint is None:
+        yield Finding("note", "call", "no call was made: mend the model first")
+        return
+    yield await _call(endpoint)
+
+
+def _configuration(options: Options, env: Mapping[str, str]) -> Iterator[Finding]:
+    try:
+        files = [s.name for s in gather(options, env).sources if s.file and (s.text or os.path.exists(s.name))]
+    except UsageError:
+        files = []
+    users = os.path.join(places(env)[0], "config.toml")
+    yield Finding("ok", "configuration", ", ".join(files) if files else f"none ({users} would be read)")
+    checked = check(options, env)
+    for problem in checked.problems:
+        yield Finding("wrong", "configuration", problem)
+    for note in checked.notes:
+        if not note.startswith("no model is set"):  # told of the models
+            yield Finding("note", "configuration", note)
+
+
+def _workspace(options: Options) -> Iterator[Finding]:
+    try:
+        workspace = folder(options.workspace)
+        if os.access(workspace, os.W_OK):
+            yield Finding("ok", "workspace", workspace)
+        else:
+            yield Finding("note", "workspace", f"{workspace} cannot be written: files can only be read there")
+    except UsageError as error:
+        yield Finding("wrong", "workspace", str(error))
+
+
+def _machine(env: Mapping[str, str]) -> Iterator[Finding]:
+    from shutil import which
+
+    for program, why in HELPERS.items():
+        path = which(program, path=env.get("PATH"))
+        level: Level = "ok" if path else "wrong" if program == "bash" else "note"
+        yield Finding(level, program, path or f"not found; {why}")
+    for variable in PROXIES:
+        value = env.get(variable) or env.get(variable.lower()) or ""
+        if value:
+            scheme, mark, rest = value.rpartition("://")
+            yield Finding("note", variable, f"{scheme}{mark}{rest.rpartition('@')[2]}")
+
+
+async def _sessions(env: Mapping[str, str]) -> Finding:
+    """Whether sessions can be kept; looking makes no database."""
+    data = places(env)[1]
+    path = os.path.join(data, "journal.db")
+    if not os.path.exists(path):
+        above = data
+        while not os.path.exists(above):
+            above = os.path.dirname(above)
+        if os.access(above, os.W_OK):
+            return Finding("ok", "sessions", f"none yet; they will be in {path}")
+        return Finding("wrong", "sessions", f"{above} cannot be written: make it writable, or set NORIA_HOME")
+    if not os.access(path, os.W_OK) or not os.access(data, os.W_OK):
+        return Finding("wrong", "sessions", f"{path} cannot be written: make it writable, or set NORIA_HOME")
+    from pathlib import Path
+
+    from noria.sessions.store import Store
+
+    store = Store(Path(path))
+    try:
+        notice = await store.ready()
+        count = len(await store.list())
+    except NoriaError as error:
+        return Finding("wrong", "sessions", str(error))
+    finally:
+        await store.close()
+    return Finding("note" if notice else "ok", "sessions", notice or f"{count} in {path}")
+
+
+def _models(found: Found, options: Options, env: Mapping[str, str]) -> Iterator[tuple[Finding, Endpoint | None]]:
+    """Each model of the chain, and those that are configured beside it."""
+    config = found.config
+    chain = [name for name in (config.model, *config.fallback_models) if name]
+    if not chain:
+        choices = f" ({', '.join(config.models)})" if config.models else ""
+        text = f"no model is set: write model = ... in config.toml{choices}, set NORIA_MODEL, or pass --model"
+        yield Finding("wrong", "model", text), None
+    for name in dict.fromkeys([*chain, *config.models]):
+        about = f"model {name}"
+        try:
+            endpoint = resolve(name, config.models, options.base_url, env)
+        except UsageError as error:
+            yield Finding("wrong" if name in chain else "note", about, str(error)), None
+            continue
+        key = "with a key" if endpoint.key else "without a key"
+        window = f", window {endpoint.context_window:,}" if endpoint.context_window else ", window unknown"
+        price = "" if endpoint.price else ", price unknown"
+        where = _bare(endpoint.base_url)
+        text = f"{endpoint.model} at {where} ({endpoint.dialect}, {key}{window}{price})"
+        yield Finding("ok", about, text), endpoint if name in chain else None
+
+
+def _bare(url: str) -> str:
+    scheme, mark, rest = url.partition("?")[0].partition("://")
+    return f"{scheme}{mark}{rest.rpartition('@')[2]}"
+
+
+async def _call(endpoint: Endpoint) -> Finding:
+    """One request as a run sends it, with the tools; what came of it, and when."""
+    from noria.models.client import http_model
+    from noria.models.transport import Transport
+    from noria.tools.registry import builtin
+
+    specs = tuple(tool.spec for tool in builtin())
+    model = http_model(endpoint, tools=specs, transport=Transport())
+    prompt = Prompt((Text("Answer with the one word: ready. Call no tool."),))
+    transcript = Transcript().append(prompt, Origin(1))
+    began, first = time.monotonic(), list[float]()
+
+    def emit(delta: Delta) -> None:
+        first.append(time.monotonic() - began)
+
+    request = ModelRequest(1, endpoint.spec, 1, "free", "You are being tested for a moment.", transcript)
+    about = f"call to {endpoint.name}"
+    try:
+        async with asyncio.timeout(PATIENCE):
+            answer = await model.reply(request, emit)
+    except TimeoutError:
+        return Finding("wrong", about, f"no answer within {PATIENCE:g} s: check --base-url and the server's log")
+    finally:
+        await model.aclose()
+    took = time.monotonic() - began
+    if isinstance(answer, Failure):
+        return Finding("wrong", about, explain(answer.kind, answer.detail, endpoint))
+    said = " ".join(answer.reply.text.split())[:60]
+    calls = ", ".join(call.name for call in answer.reply.calls)
+    what = f"it said {said!r}" if said else f"it called {calls}" if calls else "it said nothing"
+    usage = answer.usage
+    tokens = f"{usage.input:,} tokens in, {usage.output:,} out" if usage.tokens else "it does not report tokens"
+    start = f", the first piece after {first[0] * 1_000:.0f} ms" if first else ""
+    return Finding("ok", about, f"{what} after {took * 1_000:.0f} ms{start}; {tokens}")

@@ -1,0 +1,345 @@
+"""The interactive mode, plain and line by line: a prompt line, the answer as it comes, yes or no for what is asked.
+
+Owns: what a typed line and Ctrl-C mean at each moment. Must not know: how anything is done. A line that is typed while
+the model works is steering: it is taken up at the next step.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from argparse import Namespace
+from typing import TYPE_CHECKING, TextIO
+
+from noria.cli.files import images, named
+from noria.cli.lines import Reader
+from noria.cli.output import tell
+from noria.cli.progress import BOLD, DIM, PLAIN, YELLOW, Progress, colourful, plain, summary
+from noria.cli.run import TERMINATED, options, which
+from noria.cli.terminal import question
+from noria.core.content import Reply
+from noria.core.errors import IllegalEvent, JournalError, UsageError
+from noria.core.ports import ReasoningDelta, TextDelta
+from noria.core.state import Idle
+from noria.runtime.bus import Discarded, Observed
+
+if TYPE_CHECKING:
+    from noria.app.debug import Log
+    from noria.app.report import Report
+    from noria.app.session import Session
+    from noria.app.settings import Settings
+    from noria.core.effects import Decide
+    from noria.runtime.bus import Subscription
+
+PASTE = 0.03  # seconds that the next line of a paste may take
+HELP = """\
+/help            this
+/compact [WORDS] make the history smaller; the words say what to keep in mind
+/undo            take the last turn back (not built yet)
+/exit            end (so does Ctrl-D)
+@path            in a prompt: brings that file of the workspace along
+Ctrl-C           stops what is under way; once more ends noria
+A line typed while noria works is taken up at the next step."""
+COMMANDS = ("help", "compact", "undo", "exit", "quit")
+
+
+def interactive(args: Namespace) -> int:
+    """Runs it; the exit status. Raises UsageError and JournalError before anything has run."""
+    for flag in ("json_schema", "output", "input_format"):
+        if getattr(args, flag):
+            raise UsageError(f"--{flag.replace('_', '-')} needs -p: it is for a run without a person")
+    if args.output_format != "text":
+        raise UsageError("--output-format needs -p: the interactive mode prints text")
+    if not (sys.stdin and sys.stdin.isatty() and sys.stdout and sys.stdout.isatty()):
+        raise UsageError("without a terminal there is no interactive mode: use noria -p PROMPT")
+    from noria.app.config import load
+
+    settings = load(options(args), os.environ)
+    return asyncio.run(Interactive(args, settings).go())
+
+
+class Screen(Progress):
+    """What a person sees: text as it is streamed, then calls and results a line each."""
+
+    def __init__(self, stream: TextIO, *, colour: bool) -> None:
+        super().__init__(stream, steps=True, colour=colour)
+        self._out, self._within = stream, False
+        self._streamed: set[int] = set()
+
+    def piece(self, text: str) -> None:
+        """Text without an end of line."""
+        try:
+            self._out.write(plain(text))
+            self._out.flush()
+        except (OSError, ValueError):
+            return
+        self._within = not text.endswith("\n") if text else self._within
+
+    def typed(self) -> None:
+        """A person ended the line."""
+        self._within = False
+
+    def line(self, text: str = "") -> None:
+        """A line of its own."""
+        if self._within:
+            self.piece("\n")
+        super().line(text)
+
+    def see(self, item: Observed) -> None:
+        """Take up what the bus brought."""
+        match item:
+            case TextDelta(effect=effect, text=text):
+                if text.strip() or effect in self._streamed:
+                    self._streamed.add(effect)
+                    self.piece(text)
+            case ReasoningDelta():
+                pass
+            case Discarded(effect=effect):
+                if effect in self._streamed:
+                    self._streamed.discard(effect)
+                    self.line(f"{DIM}(that reply broke off and does not count){PLAIN}")
+            case _:
+                super().see(item)
+
+    def _reply(self, reply: Reply) -> None:
+        """The text is on the screen already, unless it came whole."""
+        if not self._streamed and reply.text.strip():
+            self.piece(reply.text.strip())
+        self._streamed.clear()
+        if self._within:
+            self.piece("\n")
+        self._several = len(reply.calls) > 1
+        for call in reply.calls:
+            self.line(f"    {YELLOW}→ {call.name}{PLAIN} {summary(call)}")
+
+
+class Interactive:
+    """One interactive session, with its signals."""
+
+    def __init__(self, args: Namespace, settings: Settings) -> None:
+        self._args, self._settings = args, settings
+        self._screen = Screen(sys.stdout, colour=colourful(sys.stdout, dict(os.environ)))
+        self._reader = Reader(0)
+        self._pictures = images(args.image or ())
+        self._asks: list[Decide] = []
+        self._log = self._debug(args.debug)
+        self._presses = self._told = 0
+        self._before = 0  # the context's size before a compaction that was asked for
+        self._pressed = asyncio.Event()
+        self._ended = 0  # the signal that ends noria
+
+    def _debug(self, path: str | None) -> Log | None:
+        if path is None:
+            return None
+        from noria.app.debug import Log
+
+        try:
+            return Log(path)
+        except (OSError, ValueError) as error:
+            raise UsageError(f"--debug {path} cannot be written: {getattr(error, 'strerror', '') or error}") from None
+
+    async def go(self) -> int:
+        """Until a person ends it; the exit status."""
+        from noria.app.session import Session
+
+        session = await Session.open(self._settings, which(self._args), can_ask=True)
+        seen = session.watch()
+        watcher = asyncio.create_task(self._watch(seen))
+        self._told = session.state.ended.turn if session.state.ended else 0
+        self._listen(session)
+        try:
+            self._greet(session)
+            return await self._converse(session)
+        finally:
+            kept = session.id and session.state.turns
+            await session.close()
+            seen.close()
+            await watcher
+            if kept:
+                self._screen.line(f"{DIM}noria --resume {session.id} goes on with this session{PLAIN}")
+
+    async def _watch(self, seen: Subscription) -> None:
+        async for item in seen:
+            self._screen.see(item)
+            if self._log:
+                self._log.see(item)
+
+    def _greet(self, session: Session) -> None:
+        model = self._settings.models[0].name
+        self._screen.line(
+            f"{BOLD}noria{PLAIN} {DIM}{model}, {self._settings.mode} mode, in {self._settings.workspace}; /help{PLAIN}"
+        )
+        for notice in session.notices:
+            self._screen.notice(notice, "warning")
+
+    # -- what is typed -------------------------------------------------------------------------------------------
+
+    async def _converse(self, session: Session) -> int:
+        if self._args.prompt and self._args.prompt.strip():
+            await self._submit(session, self._args.prompt.strip())
+        elif session.state.turn is not None:
+            await session.go_on()
+        line: asyncio.Future[bytes | None] = asyncio.ensure_future(self._reader.next())
+        rest: asyncio.Future[None] | None = asyncio.ensure_future(self._rest(session))
+        try:
+            while not self._ended:
+                pressed = asyncio.ensure_future(self._pressed.wait())
+                await asyncio.wait([w for w in (line, pressed, rest) if w], return_when=asyncio.FIRST_COMPLETED)
+                pressed.cancel()
+                self._pressed.clear()
+                if rest and rest.done():
+                    rest.result()
+                    rest = None
+                if line.done() and not self._ended:
+                    self._presses = 0
+                    self._screen.typed()
+                    typed = line.result()
+                    done = typed is not None and await self._take(session, await self._whole(typed))
+                    if done is False:
+                        return 0
+                    line = asyncio.ensure_future(self._reader.next())
+                    if done:
+                        rest = rest or asyncio.ensure_future(self._rest(session))
+            return 130 if self._ended == signal.SIGINT else TERMINATED
+        finally:
+            for each in (line, rest):
+                if each:
+                    each.cancel()
+
+    async def _rest(self, session: Session) -> None:
+        """Wait for rest, then say what is next: a question, or the prompt line."""
+        report = await session.rest()
+        await asyncio.sleep(0)  # what was observed is shown first
+        self._asks = session.asks()
+        if self._asks:
+            self._ask()
+            return
+        if 0 < self._before <= session.state.context:
+            self._screen.notice("the history could not be made smaller: it stays as it is")
+        self._before = 0
+        ended = session.state.ended.turn if session.state.ended else 0
+        if ended > self._told:
+            self._told = ended
+            self._tell(report, session)
+        self._prompt()
+
+    def _prompt(self) -> None:
+        self._screen.line()
+        self._screen.piece("> ")
+
+    def _tell(self, report: Report, session: Session) -> None:
+        """How the turn ended, where that is no finished answer; what was typed and not taken up."""
+        tell(report, self._settings, self._screen, kept=False)
+        for prompt in session.state.returned:
+            self._screen.notice(f"not taken up, type it again if it still holds: {prompt.text}")
+
+    def _ask(self) -> None:
+        self._screen.line(question(self._asks[0].call))
+        self._screen.piece("Allow it? [y/N, or say what to do instead] ")
+
+    async def _whole(self, typed: bytes) -> str:
+        """The line, with those that were pasted along with it."""
+        lines = [typed]
+        if not self._asks:
+            await asyncio.sleep(PASTE)
+            while self._reader.waits():
+                more = await self._reader.next()
+                if more is None:
+                    break
+                lines.append(more)
+                await asyncio.sleep(PASTE)
+        return b"\n".join(lines).decode("utf-8", "replace").rstrip()
+
+    async def _take(self, session: Session, text: str) -> bool | None:
+        """Do what a line asks for. True: something is under way now; None: nothing is; False: end."""
+        try:
+            if self._asks:
+                await self._answer(session, text.strip())
+                return True
+            if text.startswith("/") and "/" not in text[1:].partition(" ")[0]:
+                return await self._command(session, text[1:])
+            if text.strip():
+                await self._submit(session, text.strip())
+                return True
+        except (IllegalEvent, JournalError) as error:
+            self._screen.notice(str(error), "error")
+        if isinstance(session.state.phase, Idle):
+            self._prompt()
+        return None
+
+    async def _answer(self, session: Session, text: str) -> None:
+        """Yes, no, or what to do instead: then the model reads that, and nothing of what was asked is run."""
+        ask, self._asks = self._asks[0], []  # the others are asked about when this one is done
+        if text.lower() in ("y", "yes"):
+            await session.decide(ask, allow=True)
+        elif text.lower() in ("", "n", "no"):
+            await session.decide(ask, allow=False)
+        else:
+            await self._submit(session, text)
+
+    async def _command(self, session: Session, words: str) -> bool | None:
+        name, _, rest = words.partition(" ")
+        match name:
+            case "exit" | "quit":
+                return False
+            case "help":
+                for text in HELP.splitlines():
+                    self._screen.line(text)
+            case "compact":
+                self._before = session.state.context
+                await session.compact(rest.strip())
+                return True
+            case "undo":
+                self._screen.notice("/undo is not built yet")
+            case _:
+                from difflib import get_close_matches
+
+                near = get_close_matches(name, COMMANDS, 1)
+                hint = f"did you mean /{near[0]}?" if near else "/help lists them"
+                self._screen.notice(f"there is no command /{name}; {hint} (a blank before it sends it as a prompt)")
+        if isinstance(session.state.phase, Idle):
+            self._prompt()
+        return None
+
+    async def _submit(self, session: Session, text: str) -> None:
+        found = named(text, self._settings.workspace)
+        for notice in found.notices:
+            self._screen.notice(notice, "warning")
+        pictures, self._pictures = [*self._pictures, *found.images], []
+        if session.state.turn is not None:
+            self._screen.line(f"{DIM}(taken up at the next step){PLAIN}")
+        await session.submit(text + found.text, images=pictures)
+
+    # -- signals -------------------------------------------------------------------------------------------------
+
+    def _listen(self, session: Session) -> None:
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            loop.add_signal_handler(number, self._on_signal, number, session)
+
+    def _on_signal(self, number: int, session: Session) -> None:
+        """Ctrl-C stops what is under way; at rest it says that one more ends noria. A second one ends it, at once where
+        something is still being stopped."""
+        self._pressed.set()
+        self._presses += 1
+        idle = isinstance(session.state.phase, Idle)
+        if number != signal.SIGINT or (idle and self._presses > 1):
+            self._ended = number
+        elif idle:
+            self._screen.line()
+            self._screen.notice("Ctrl-C once more ends noria")
+            self._prompt()
+        elif self._presses > 1:
+            session.kill()
+            os._exit(130)
+        if not idle:
+            self._asks = []
+            self._task = asyncio.ensure_future(self._interrupt(session))
+
+    async def _interrupt(self, session: Session) -> None:
+        try:
+            await session.interrupt()
+        except (IllegalEvent, JournalError):
+            pass  # it is at its end already

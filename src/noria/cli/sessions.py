@@ -1,0 +1,185 @@
+"""`noria sessions list` and `noria sessions show ID`: what is kept, read without touching it.
+
+Owns: how lists and histories look. Must not know: how sessions are stored.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+import time
+from argparse import Namespace
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from noria.cli.args import parse
+from noria.cli.progress import BOLD, DIM, PLAIN, RED, YELLOW, colourful, ends, plain
+from noria.cli.usage import show
+from noria.core.errors import UsageError
+
+if TYPE_CHECKING:
+    from noria.app.history import CallEntry, Entry
+    from noria.core.ports import Row
+    from noria.sessions.record import Info
+    from noria.sessions.store import Store
+
+LATER = ("search", "fork", "rewind", "undo", "export", "replay", "delete")
+USAGE = "noria sessions list [--all], or noria sessions show ID"
+
+
+def sessions(argv: Sequence[str]) -> int:
+    """Runs the command; the exit status. Raises UsageError, NoSuchSession, JournalError."""
+    what = argv[0] if argv else ""
+    if what in LATER:
+        raise UsageError(f"noria sessions {what} is not built yet")
+    if what not in ("list", "show"):
+        raise UsageError(f"there is no noria sessions {what}: {USAGE}" if what else f"which one? {USAGE}")
+    everywhere = what == "list" and "--all" in argv
+    args = parse([word for word in argv[1:] if not (everywhere and word == "--all")])
+    if args.output_format == "stream-json":
+        raise UsageError(f"noria sessions {what} prints text or json")
+    if what == "list":
+        if args.prompt is not None:
+            raise UsageError(f"noria sessions list takes no {args.prompt!r}: {USAGE}")
+        return asyncio.run(_list(args, everywhere))
+    if args.prompt is None:
+        raise UsageError("which session? noria sessions show ID (any unique beginning of it)")
+    return asyncio.run(_show(args))
+
+
+def _place() -> Path:
+    from noria.app.config import places
+
+    return Path(places(os.environ)[1]) / "journal.db"
+
+
+def _store() -> Store | None:
+    """The store; none where nothing was ever kept: looking makes no database."""
+    if not _place().exists():
+        return None
+    from noria.sessions.store import Store
+
+    return Store(_place())
+
+
+async def _list(args: Namespace, everywhere: bool) -> int:
+    from noria.app.config import folder
+
+    workspace = None if everywhere else folder(args.workspace)
+    store = _store()
+    found: list[Info] = []
+    if store is not None:
+        try:
+            found = await store.list(workspace)
+        finally:
+            await store.close()
+    if args.output_format == "json":
+        show(msgspec.json.encode(found).decode() + "\n")
+        return 0
+    if not found:
+        where = "" if everywhere else f" in {workspace} (--all lists those of every workspace)"
+        print(f"noria: no sessions{where}", file=sys.stderr)
+        return 0
+    for info in found:
+        name = f"[{info.name}] " if info.name else ""
+        where = f"  {info.workspace}" if everywhere else ""
+        outcome = info.outcome or "open"
+        show(
+            plain(f"{info.id}  {_when(info.updated)}  {outcome:<15} {name}{info.title or '(no prompt)'}{where}") + "\n"
+        )
+    return 0
+
+
+def _when(ms: int) -> str:
+    return time.strftime("%Y-%m-%d %H:%M", time.localtime(ms / 1_000))
+
+
+async def _show(args: Namespace) -> int:
+    from noria.app.history import history
+
+    info, rows = await _read(args.prompt)
+    told = history(rows)
+    usage = told.state.totals
+    if args.output_format == "json":
+        card = msgspec.to_builtins(info) | {
+            "turns": told.state.turns,
+            "usage": msgspec.structs.asdict(usage) | {"cost": None if usage.unpriced else usage.cost / 1_000_000},
+            "history": told.entries,
+            "broken": told.broken,
+        }
+        del card["usage"]["unpriced"]
+        show(msgspec.json.encode(card).decode() + "\n")
+        return 0
+    out = _Printer(colourful(sys.stdout, dict(os.environ)))
+    name = f" [{info.name}]" if info.name else ""
+    out.line(f"{BOLD}session {info.id}{PLAIN}{name} in {plain(info.workspace)}")
+    of = f", a copy of {info.parent} up to its event {info.parent_seq}" if info.parent else ""
+    out.line(f"{DIM}begun {_when(info.created)}, last used {_when(info.updated)}, {info.rows} events{of}{PLAIN}")
+    out.line(f"{DIM}{usage.requests} requests, {usage.input:,} tokens in, {usage.output:,} out{PLAIN}")
+    for entry in told.entries:
+        out.entry(entry)
+    if told.broken:
+        out.line(f"{YELLOW}{told.broken}{PLAIN}")
+    return 0
+
+
+async def _read(prefix: str) -> tuple[Info, list[Row]]:
+    from noria.core.errors import NoSuchSession
+
+    store = _store()
+    if store is None:
+        raise NoSuchSession(f"no session has an id that begins with {prefix!r}: nothing was kept yet")
+    try:
+        return await store.read(prefix)
+    finally:
+        await store.close()
+
+
+class _Printer:
+    """Entries as text."""
+
+    def __init__(self, coloured: bool) -> None:
+        self._coloured = coloured
+
+    def line(self, text: str = "") -> None:
+        """One line; colours are taken out where they are not welcome."""
+        if not self._coloured:
+            for code in (DIM, BOLD, RED, YELLOW, PLAIN):
+                text = text.replace(code, "")
+        show(text + "\n")
+
+    def entry(self, entry: Entry) -> None:
+        """One thing that happened."""
+        match entry.type:
+            case "prompt":
+                pictures = f" [{entry.images} image{'s' * (entry.images > 1)}]" if entry.images else ""
+                how = f" ({entry.mode.replace('_', '-')})" if entry.mode else ""
+                lines = plain(entry.text).rstrip().splitlines() or [""]
+                self.line()
+                self.line(f"{BOLD}> {lines[0]}{PLAIN}{pictures}{how}")
+                for text in lines[1:]:
+                    self.line(f"{BOLD}  {text}{PLAIN}")
+            case "step":
+                if entry.text.strip():
+                    self.line(plain(entry.text).strip() + (" [interrupted]" if entry.interrupted else ""))
+                for call in entry.calls:
+                    self._call(call)
+            case "compacted":
+                self.line(f"{DIM}[the history was made shorter]{PLAIN}")
+            case "end":
+                if entry.outcome != "completed":
+                    why = f": {entry.reason.replace('_', ' ')}" if entry.reason else ""
+                    self.line(f"{YELLOW}[turn {entry.turn}: {entry.outcome.replace('_', ' ')}{why}]{PLAIN}")
+
+    def _call(self, call: CallEntry) -> None:
+        from noria.cli.progress import summary
+        from noria.core.content import Call
+
+        self.line(f"  {YELLOW}→ {call.tool}{PLAIN} {summary(Call(call.id, call.tool, bytes(call.arguments).decode()))}")
+        colour = DIM if call.status == "ok" else RED
+        for text in ends(call.text) if call.status else ["(no result yet)"]:
+            self.line(f"      {colour}{text}{PLAIN}")
