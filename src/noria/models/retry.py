@@ -103,18 +103,18 @@ BAD_REASONING = (
     "`signature` in `thinking`",
     "blocks in the latest assistant message cannot be modified",
     "invalid_encrypted_content",
-    "encrypted content could not be",
+    "could not be verified",
     "could not decrypt",
     "without its required following item",
     "items are not persisted",
     "duplicate item found with id rs",
 )
 BLAMES = (  # how a message names the parameter that it blames
+    r"\"loc\":\s*\[\"body\",\s*\"([a-z_.]+)\"",
+    r"^(?-i:([a-z_][a-z0-9_.]*)): ",
     r"(?:unsupported|unrecognized|unknown|unexpected|extra)[a-z ]*(?:parameter|argument|field|property|input)s?"
     r"(?: supplied| name)?\s*[:=]?\s*['\"`]?([A-Za-z_][\w.]*)",
     r"^([a-z]+(?:_[a-z]+)+)\b",
-    r"^(?-i:([a-z_][a-z0-9_.]*)): ",
-    r"\"loc\":\s*\[\"body\",\s*\"([a-z_.]+)\"",
     r"['\"`]([A-Za-z_][\w.]*)['\"`] (?:is|was) (?:not supported|unsupported|not permitted|unexpected)",
 )
 STATUS_KINDS: dict[int, FailureKind] = {
