@@ -1,8 +1,8 @@
 """The long simulation, `python -m tests.machine.sim`: every plan, a thousand seeds, 300,000 events and more.
 
-Prints how often every row of docs/transitions.md was met, what fell on every failure kind and effect kind, and the
-speed of an event at step 10, 1,000 and 10,000. Ends with status 1 where a law is broken, a row was met less than 100
-times, or something never happened.
+Prints how often every row of docs/transitions.md was met, what fell on every failure kind and effect kind, the speed of
+an event at step 10, 1,000 and 10,000, and what caught each named fault. Ends with status 1 where a law is broken, a row
+was met less than 100 times, something never happened, or a fault was not caught.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from noria.core.transcript import Prompt
 from noria.runtime.simulate import PLANS, Simulation
 
 from .checker import Checker
+from .faults import plant_all
 from .reading import Violation
 from .rows import KINDS
 from .tally import FALLS, Tally
@@ -126,6 +127,8 @@ def main() -> int:
     faults = broken[:20] + judge(total, table)
     if speeds[10_000] > 2 * speeds[10]:
         faults.append("an event costs more at step 10,000")
+    print()
+    faults += [f"nothing caught {name!r}" for name in plant_all()]
     for fault in faults[:MOST]:
         print("FAULT", fault)
     print(f"{len(faults)} faults" if faults else "no law broken, every row met")
