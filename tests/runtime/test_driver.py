@@ -325,6 +325,20 @@ def test_asking_leaves_the_session_quiet_until_a_person_answers(tmp_path: pathli
     go(main)
 
 
+def test_the_last_call_that_runs_beside_a_question_leaves_the_session_quiet(tmp_path: pathlib.Path) -> None:
+    """Its result is folded before its task has ended: whoever waits has to look again when that has ended too."""
+
+    async def main() -> None:
+        calls = [call("write_file", path="a", content="1"), call("read_file", path="nothing")]
+        rig = await Rig(tmp_path, [calls, "done"], mode="default", asked="pause").open()
+        await rig.prompt("go")
+        await asyncio.wait_for(rig.driver.wait(), 5)
+        assert [e.call.name for e in rig.state.owed if isinstance(e, fx.Decide)] == ["write_file"]
+        await rig.close()
+
+    go(main)
+
+
 def test_a_client_event_that_does_not_fit_is_refused_and_not_journalled(tmp_path: pathlib.Path) -> None:
     async def main() -> None:
         rig = await Rig(tmp_path, ["one"]).open()

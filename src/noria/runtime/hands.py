@@ -19,16 +19,16 @@ from noria.runtime.schedule import ClaimTable, Ticket
 
 class Hands:
     """The tool calls of one session. `answer` feeds an event and tells, once it is on disk, whether it was owed;
-    `held` is told when a call has to wait for another's claims."""
+    `changed` is told when fewer calls are under way: one is over, or has to wait for another's claims."""
 
     def __init__(
         self,
         toolbox: Toolbox,
         claims: ClaimTable,
         answer: Callable[[ev.Event], Awaitable[bool | NoriaError]],
-        held: Callable[[], None],
+        changed: Callable[[], None],
     ) -> None:
-        self._toolbox, self._claims, self._answer, self._held = toolbox, claims, answer, held
+        self._toolbox, self._claims, self._answer, self._changed = toolbox, claims, answer, changed
         self._tickets: dict[str, Ticket] = {}
         self._tasks: dict[int, asyncio.Task[None]] = {}
         self._calls: dict[int, fx.RunTool] = {}
@@ -87,7 +87,7 @@ class Hands:
 
     async def _tool(self, run: fx.RunTool, ticket: Ticket) -> None:
         try:
-            await self._claims.start(ticket, self._toolbox.claims(run.call), self._held)
+            await self._claims.start(ticket, self._toolbox.claims(run.call), self._changed)
             execution = self._unfinished[run.id] = await self._toolbox.prepare(run.id, run.call)
             if await self._answer(ev.Launched(run.id, execution.handle)) is True:
                 result = await execution.run()
@@ -107,6 +107,7 @@ class Hands:
         self._calls.pop(run.id, None)
         if self._tickets.get(run.call.id) is ticket:
             del self._tickets[run.call.id]
+        self._changed()  # its answer may have been folded before
         unfinished = self._unfinished.pop(run.id, None)
         if unfinished is None:
             self._claims.leave(ticket)
