@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from noria.app.settings import Options
     from noria.app.stream import AgentEvent, Done, Error, Retry, Stream, ToolEnd, ToolStart
     from noria.core.errors import NoriaError, UsageError
-    from noria.core.ports import ReasoningDelta, TextDelta
+    from noria.core.ports import Failure, ReasoningDelta, TextDelta
     from noria.models.scripted import ScriptedModel, call, say
     from noria.runtime.bus import Discarded, Notice
     from noria.runtime.simulate import Simulation
@@ -32,6 +32,7 @@ _PLACES = {
     "Discarded": "noria.runtime.bus",
     "Done": "noria.app.stream",
     "Error": "noria.app.stream",
+    "Failure": "noria.core.ports",
     "MemoryJournal": "noria.sessions.memory",
     "NoriaError": "noria.core.errors",
     "Notice": "noria.runtime.bus",
@@ -59,10 +60,10 @@ _PLACES = {
 }
 
 __all__ = [
-    "Agent", "AgentEvent", "Chat", "Deps", "Discarded", "Done", "Error", "MemoryJournal", "NoriaError", "Notice",
-    "Options", "OutputError", "ReasoningDelta", "Report", "Retry", "RunResult", "ScriptedModel", "Session",
-    "Simulation", "Stream", "TextDelta", "Tool", "ToolEnd", "ToolSet", "ToolStart", "UsageError", "Which",
-    "__version__", "call", "run", "say", "tool",
+    "Agent", "AgentEvent", "Chat", "Deps", "Discarded", "Done", "Error", "Failure", "MemoryJournal", "NoriaError",
+    "Notice", "Options", "OutputError", "ReasoningDelta", "Report", "Retry", "RunResult", "ScriptedModel",
+    "Session", "Simulation", "Stream", "TextDelta", "Tool", "ToolEnd", "ToolSet", "ToolStart", "UsageError",
+    "Which", "__version__", "call", "run", "say", "tool",
 ]  # fmt: skip
 
 
