@@ -472,16 +472,21 @@ BENCH = SHARED / "bench" / "model_server.py"
 
 @pytest.mark.skipif(not BENCH.exists(), reason="the shared model server (../shared/bench) is not here")
 @pytest.mark.case("I03", "B04", "I04")
-def test_against_the_shared_server() -> None:
-    """Its faults in order, then the script: each is the kind it stands for."""
-    faults = {
-        "0": "reset", "1": "429", "2": "503", "3": "cut", "4": "eof", "5": "empty", "6": "silent", "7": "stall",
-        "8": "ping", "9": "error", "10": "401", "11": "404", "12": "413", "13": "400",
+@pytest.mark.seed("X05")
+@pytest.mark.parametrize("dialect", ["chat", "responses", "messages"])
+@pytest.mark.parametrize("streamed", [True, False], ids=["streamed", "whole"])
+def test_against_the_shared_server(dialect: str, streamed: bool) -> None:
+    """Its faults in order, then the script: each is the kind it stands for. (A whole reply can only be cut.)"""
+    both = {
+        "reset": "network", "429": "rate_limited", "503": "overloaded", "529": "overloaded", "empty": "truncated",
+        "silent": "timeout", "401": "auth", "404": "unknown_model", "413": "context_overflow", "400": "bad_request",
+        "cut": "truncated", "500": "server",
     }  # fmt: skip
-    kinds = [
-        "network", "rate_limited", "overloaded", "truncated", "truncated", "truncated", "timeout", "timeout", "timeout",
-        "overloaded", "auth", "unknown_model", "context_overflow", "bad_request",
-    ]  # fmt: skip
+    ends = {"eof": "truncated", "stall": "timeout", "ping": "timeout", "error": "overloaded"}
+    if dialect == "messages":
+        both["404"] = "bad_request"  # its words do not say that it is the model
+    right = both | (ends if streamed else {})
+    faults, kinds = {str(k): fault for k, fault in enumerate(right)}, list(right.values())
     process = subprocess.Popen(
         [sys.executable, str(BENCH)], stdout=subprocess.PIPE, text=True, env={"PATH": os.environ["PATH"]}
     )
@@ -495,12 +500,14 @@ def test_against_the_shared_server() -> None:
         await response.read(5)
         response.close()
         await own.aclose()
-        model = http_model(endpoint(f"{base}/run/r/v1", idle=QUICK), tools=(TOOL,), transport=transport)
+        where = endpoint(f"{base}/run/r/v1", idle=QUICK, dialect=dialect, stream=streamed)
+        model = http_model(where, tools=(TOOL,), transport=transport)
         found = [failed(await model.reply(request(), lambda _: None)).kind for _ in kinds]
         assert found == kinds
         assert [c[1] for c in calls(await model.reply(request(), lambda _: None))] == ["read_file"]
         last = answered(await model.reply(request(), lambda _: None))
-        assert last.reply.text == "All done." and last.usage.cached == 900
+        assert last.reply.text == "All done." and last.usage.input > 1_000
+        assert last.usage.cached == (900 if streamed or dialect != "chat" else 0)
         await model.aclose()
 
     try:
