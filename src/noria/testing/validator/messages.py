@@ -299,8 +299,8 @@ def thinking_first(request: Request) -> Problem | None:
         elif blocks and blocks[0][1].get("type") not in ("thinking", "redacted_thinking"):
             text = (
                 f"Expected `thinking` or `redacted_thinking`, but found `{blocks[0][1].get('type')}`. When `thinking` "
-                "is enabled, a final `assistant` message must start with a thinking block (preceeding the lastmost set of "
-                "`tool_use` and `tool_result` blocks)."
+                "is enabled, a final `assistant` message must start with a thinking block (preceeding the lastmost set "
+                "of `tool_use` and `tool_result` blocks)."
             )
             return Problem(f"messages.{said[place][0]}.content.0.type: {text}")
         else:

@@ -177,7 +177,7 @@ def tool_choice(request: Request) -> Problem | None:
 @TABLE.rule("AWS Bedrock, Anthropic Messages (toolConfig must be defined)", profile="bedrock")
 def tools_told(request: Request) -> Problem | None:
     """Bedrock: a history with calls comes with tools."""
-    kinds = {b.get("type") for _, m in request.dicts("messages") for _, b in dicts(m.get("content"))}
+    kinds = {str(b.get("type")) for _, m in request.dicts("messages") for _, b in dicts(m.get("content"))}
     if kinds & {"tool_use", "tool_result"} and not request.get("tools"):
         return Problem("Requests which include `tool_use` or `tool_result` blocks must define tools")
     return None
@@ -218,7 +218,7 @@ def images(request: Request) -> Problem | None:
         given = obj(source)
         if given.get("type") == "url":
             continue
-        kind, data = given.get("media_type"), given.get("data")
+        kind, data = str(given.get("media_type")), given.get("data")
         if kind not in IMAGES:
             text = "Input should be 'image/jpeg', 'image/png', 'image/gif' or 'image/webp'"
             return Problem(f"messages: image.source.base64.media_type: {text}")
@@ -226,7 +226,7 @@ def images(request: Request) -> Problem | None:
             begun = base64.b64decode(data, validate=True)[:12] if isinstance(data, str) else b""
         except (binascii.Error, ValueError):
             return Problem("messages: image.source.base64: invalid base64 data")
-        if not begun.startswith(IMAGES[str(kind)]):
+        if not begun.startswith(IMAGES[kind]):
             return Problem(
                 f"messages: The image was specified using the {kind} media type, but it appears to be another"
             )

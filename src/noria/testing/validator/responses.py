@@ -17,9 +17,9 @@ MOVED = {
 }  # fmt: skip
 KEYS = {
     "model", "input", "instructions", "tools", "tool_choice", "parallel_tool_calls", "stream", "stream_options",
-    "store", "include", "reasoning", "text", "temperature", "top_p", "max_output_tokens", "max_tool_calls", "metadata", "user",
-    "previous_response_id", "conversation", "prompt", "prompt_cache_key", "prompt_cache_retention", "service_tier",
-    "truncation", "background", "safety_identifier", "top_logprobs", "context_management",
+    "store", "include", "reasoning", "text", "temperature", "top_p", "max_output_tokens", "max_tool_calls", "metadata",
+    "user", "previous_response_id", "conversation", "prompt", "prompt_cache_key", "prompt_cache_retention",
+    "service_tier", "truncation", "background", "safety_identifier", "top_logprobs", "context_management",
 }  # fmt: skip
 PREFIXES = {"reasoning": "rs", "function_call": "fc", "message": "msg"}
 TEXTS = {"user": "input_text", "system": "input_text", "developer": "input_text", "assistant": "output_text"}
@@ -81,7 +81,7 @@ def kinds(request: Request) -> Problem | None:
     for k, item in _items(request):
         if _kind(item) == "None":
             return openai.missing(f"input[{k}].type")
-        if _kind(item) == "message" and item.get("role") not in TEXTS:
+        if _kind(item) == "message" and str(item.get("role")) not in TEXTS:
             supported = "'assistant', 'system', 'developer', and 'user'"
             text = f"Invalid value: '{item.get('role')}'. Supported values are: {supported}."
             return Problem(text, f"input[{k}].role", "invalid_value")
