@@ -39,7 +39,7 @@ def test_text_prints_the_last_reply_and_nothing_else(house: House) -> None:
 
 @pytest.mark.seed("Q02", "Q04")
 def test_json_prints_one_object_with_the_interfaces_keys(house: House, server: ModelServer) -> None:
-    """Q04, noria's form: text and json now, stream-json in a later issue; the request is the same in each."""
+    """Q04, noria's form: text and json here, stream-json in test_stream.py; the request is the same in each."""
     ran = house.run("-p", "what is there?", "--permission-mode", "goal", "--output-format", "json")
     result = ran.result
     assert list(result) == [
@@ -59,9 +59,9 @@ def test_json_prints_one_object_with_the_interfaces_keys(house: House, server: M
 
 @pytest.mark.seed("A12", "C07", "E04", "W10")
 def test_the_first_request_is_small(house: House, server: ModelServer) -> None:
-    """System prompt and eight tools stay below 6.3 kB. A12, W10: no planning or reflection is built into the loop, it is
-    a tool (todo_write); nothing is asked for beside the script. C07: the most used first. E04, as far as it is built:
-    web, git and memory tools come later."""
+    """System prompt and eight tools stay below 6.3 kB. A12, W10: no planning or reflection is built into the loop, it
+    is a tool (todo_write); nothing is asked for beside the script. C07: the most used first. E04, as far as it is
+    built: web, git and memory tools come later."""
     house.run("-p", "hi", "--permission-mode", "goal")
     first = {k: v for k, v in server.requests[0].items() if not k.startswith("_")}
     assert len(json.dumps(first, separators=(",", ":"))) < 6_300

@@ -35,7 +35,8 @@ class CallEntry(msgspec.Struct, omit_defaults=True):
 
 class Entry(msgspec.Struct, omit_defaults=True, kw_only=True):
     """One thing that happened, at a time in ms since 1970. `text`: the prompt, the reply, or the summary; `mode` of a
-    prompt that was not the first of its turn, or who said it, where no person did; `outcome` and `reason` of a turn's end."""
+    prompt that was not the first of its turn, or who said it, where no person did; `outcome`, `reason` of a turn's end.
+    """
 
     type: Kind
     event: int

@@ -44,13 +44,14 @@ class Checked(msgspec.Struct):
 def show(found: Found, env: Mapping[str, str]) -> list[Shown]:
     """Every key that has a value, built-in ones too."""
     whole, lines = merged(found.sources), list[Shown]()
+    typed = msgspec.to_builtins(found.config)
     for key in Config.__struct_fields__:
         if key in ("models", "mcp"):
-            lines += [_line(found.sources, path) for path in _leaves(whole.get(key, {}), (key,))]
+            lines += [_line(found.sources, typed, path) for path in _leaves(whole.get(key, {}), (key,))]
             if key == "models":
                 lines += [_key_line(name, entry, env) for name, entry in found.config.models.items()]
         elif key in whole:
-            lines.append(_line(found.sources, (key,)))
+            lines.append(_line(found.sources, typed, (key,)))
         else:
             lines.append(Shown(key, _raw(getattr(Config(), key)), ["built-in"]))
     return lines
@@ -64,13 +65,15 @@ def _leaves(table: object, path: Path) -> Iterator[Path]:
         yield from _leaves(value, (*path, key))
 
 
-def _line(sources: Sequence[Source], path: Path) -> Shown:
-    """A value as it was written (`${env:NAME}` not filled in), from the last source, or all where they join."""
+def _line(sources: Sequence[Source], typed: object, path: Path) -> Shown:
+    """A value as it was written (`${env:NAME}` not filled in; `typed` has what variables and flags mean), from the last
+    source, or all where they join."""
     said = [(s, v) for s in sources if (v := _at(s.raw if s.file else s.table, path)) is not None]
     if path[0] in JOINED:
         value: object = [each for _, v in said if isinstance(v, list) for each in v]
         return Shown(dotted(path), _raw(value), [_origin(s, path) for s, _ in said])
     source, value = said[-1]
+    value = value if source.file or (meant := _at(typed, path)) is None else meant
     return Shown(dotted(path), _raw(_masked(path, value)), [_origin(source, path)])
 
 

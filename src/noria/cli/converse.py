@@ -62,7 +62,7 @@ class Conversation:
         reader: Reader,
         submit: Submit,
         told: Callable[[Report], Awaitable[None]],
-        notice: Callable[[str, str], None],
+        notice: Callable[[str, str], Awaitable[None]],
     ) -> None:
         self._session, self._reader = session, reader
         self._submit, self._told, self._notice = submit, told, notice
@@ -124,21 +124,21 @@ class Conversation:
 
     async def _take(self, raw: bytes) -> None:
         self._number += 1
-        if not raw.strip().removeprefix(b"\xef\xbb\xbf"):
-            return
         if len(raw) > LIMIT:
-            self._notice(f"line {self._number} of stdin is longer than 10 MB: left aside", "error")
+            await self._notice(f"line {self._number} of stdin is longer than 10 MB: left aside", "error")
+            return
+        if not raw.strip().removeprefix(b"\xef\xbb\xbf"):
             return
         try:
             line = _decoder.decode(raw.removeprefix(b"\xef\xbb\xbf"))
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:
             kinds = "prompt, interrupt, decision, tool_result"
-            self._notice(f"line {self._number} of stdin is none of {kinds} ({error}): left aside", "error")
+            await self._notice(f"line {self._number} of stdin is none of {kinds} ({error}): left aside", "error")
             return
         try:
             await self._perform(line)
         except IllegalEvent as error:
-            self._notice(f"line {self._number} of stdin came too late: {error}", "warning")
+            await self._notice(f"line {self._number} of stdin came too late: {error}", "warning")
 
     async def _perform(self, line: Line) -> None:
         session = self._session
@@ -148,21 +148,21 @@ class Conversation:
                     self._asked = True
                     await self._submit(text, mode)
                 else:
-                    self._notice(f"line {self._number} of stdin is a prompt without text: left aside", "error")
+                    await self._notice(f"line {self._number} of stdin is a prompt without text: left aside", "error")
             case InterruptLine():
                 if session.state.turn is None:
-                    self._notice("nothing is under way that could be interrupted", "info")
+                    await self._notice("nothing is under way that could be interrupted", "info")
                 else:
                     await session.interrupt()
             case DecisionLine(id=call, allow=allow, reason=reason):
                 ask = session.waiting(call)
                 if ask is None or ask.waits != "person":
-                    self._notice(f"no call {call} waits for a decision", "warning")
+                    await self._notice(f"no call {call} waits for a decision", "warning")
                 else:
                     await session.decide(ask, allow, reason)
             case ResultLine(id=call, text=text, status=status):
                 ask = session.waiting(call)
                 if ask is None or ask.waits != "client":
-                    self._notice(f"no call {call} waits for a result", "warning")
+                    await self._notice(f"no call {call} waits for a result", "warning")
                 else:
                     await session.deliver(ask, text, status)

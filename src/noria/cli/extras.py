@@ -103,16 +103,17 @@ class Extras:
         words, self._words = prompt if self._words is None else self._words, None
         found = named(words, self._workspace)
         for notice in found.notices:
-            self.notice(notice, "warning")
+            await self.notice(notice, "warning")
         schema = f"\n\n{self._kind.instruction}" if self._kind else ""
         pictures, self._pictures = [*self._pictures, *found.images], []
         await session.submit(f"{prompt}{found.text}{schema}", mode, pictures)
 
-    def notice(self, text: str, level: str = "info") -> None:
+    async def notice(self, text: str, level: str = "info") -> None:
         """One line for a person, and for who reads the events."""
         self._progress.notice(text, level)
         if self.stream:
             self.stream.notice(text, level)
+            await self.stream.flush()
 
     async def converse(self, session: Session, prompt: str, stopped: asyncio.Event) -> Report:
         """Follow the lines of stdin to their end. Raises UsageError where no prompt came."""

@@ -1,0 +1,183 @@
+"""The configuration shown, checked and explained: every mistake with its line, no secret anywhere."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from noria.app.config import read
+from noria.app.settings import Config, Options
+from noria.app.shown import MASK, MEANS, check, explain, show
+from noria.core.errors import UsageError
+
+
+def at(tmp_path: Path, text: str) -> tuple[Options, dict[str, str]]:
+    (tmp_path / "config.toml").write_text(text)
+    return Options(workspace=str(tmp_path)), {"NORIA_HOME": str(tmp_path)}
+
+
+def problems(tmp_path: Path, text: str, **env: str) -> list[str]:
+    options, places = at(tmp_path, text)
+    return [p.replace(f"{tmp_path}/", "") for p in check(options, places | env).problems]
+
+
+MISTAKES = {
+    "an unknown key": ("max_step = 3", "config.toml:1: there is no key max_step; did you mean max_steps?"),
+    "one in a model": (
+        "[models.a]\n\nbaseurl = 'x'",
+        "config.toml:3: there is no key models.a.baseurl; did you mean base_url?",
+    ),
+    "a wrong type": ("model = 5", "config.toml:1: model must be text in quotes, not 5"),
+    "text for a number": (
+        "# steps\nmax_steps = '3'", 'config.toml:2: max_steps must be a whole number, not "3"',
+    ),
+    "a number that is none": ("max_steps = 1.5", "config.toml:1: max_steps must be a whole number, not 1.5"),
+    "a negative one": ("max_retries = -1", "config.toml:1: max_retries must not be negative"),
+    "a word that is none of those": (
+        "sandbox = 'offf'", "config.toml:1: there is no sandbox 'offf'; choose one of auto, strict, off"
+    ),
+    "no TOML": ("max_steps = 3\nmax_steps 4", "config.toml:2: this is not TOML: expected '=' after a key"),
+    "a key twice": ("max_steps = 3\n\nmax_steps = 4", "config.toml:3: this is not TOML: cannot overwrite a value"),
+    "a text that does not end": ('model = "x', "config.toml:1: this is not TOML: unterminated string"),
+    "a rule that is none": (
+        "deny = ['read file']",
+        'config.toml:1: deny[0]: "read file" is no rule: write tool or tool(pattern), like run_command(git log *)',
+    ),
+    "a table that should be one": ("models = 3", "config.toml:1: models must be a table, not 3"),
+    "a model that is no table": ("[models]\na = 'x'", 'config.toml:2: models.a must be a table, not "x"'),
+    "a key in place of its variable": (
+        "[models.a]\nkey_env = 'sk-secret-1'",
+        "config.toml:2: models.a.key_env names a variable of the environment (like OPENAI_API_KEY)",
+    ),
+    "a variable that is not there": (
+        "[models.a]\nmodel = '${env:NOWHERE}'",
+        "config.toml:2: the environment has no NOWHERE: set it, or take ${env:NOWHERE} out",
+    ),
+    "one that does not end": ("model = '${env:NO'", "config.toml:1: ${env: has no } behind it"),
+    "half a price": ("[models.a]\nprice = {input = 1}", "config.toml:2: models.a.price: it lacks the key output"),
+    "another price": (
+        "[models.a]\nprice = {input = 1, output = 2, cache = 3}",
+        "config.toml:2: there is no key models.a.price.cache; did you mean cached?",
+    ),
+    "a hook at no event": ("[[hooks]]\nevent = 'PreTool'\ncommand = 'x'", "config.toml:2: there is no event 'PreTool'"),
+    "a hook that does nothing": ("[[hooks]]\nevent = 'Stop'", "config.toml:1: hooks[0]: it lacks the key command"),
+    "a server that is nowhere": ("[mcp.a]", "config.toml:1: mcp.a: a server has either command"),
+    "a temperature": ("[models.a]\ntemperature = 9", "config.toml:2: models.a.temperature must be from 0 to 2, not 9"),
+    "a tool": ("tools = ['read_fil']", "config.toml:1: there is no tool 'read_fil'; did you mean read_file?"),
+    "a model that nobody knows": ("model = 'nobody'", "unknown model nobody"),
+    "not built": ("sandbox = 'strict'", "config.toml:1: the strict sandbox is not built yet: use auto or off"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", MISTAKES)
+def test_each_mistake_has_its_place_and_says_what_to_do(tmp_path: Path, kind: str) -> None:
+    text, says = MISTAKES[kind]
+    found = problems(tmp_path, text)
+    assert len(found) == 1
+    assert found[0].startswith(says)
+    assert "\n" not in found[0] and "sk-secret" not in found[0]
+
+
+def test_all_mistakes_are_listed_and_a_run_tells_the_first(tmp_path: Path) -> None:
+    text = "model = 5\nmax_step = 3\n[models.a]\ndialect = 'chatt'\n[[hooks]]\nevent = 'Stop'\n"
+    found = problems(tmp_path, text, NORIA_MAX_RETRIES="few")
+    assert [p.partition(": ")[0] for p in found] == [
+        "config.toml:1", "config.toml:2", "config.toml:4", "NORIA_MAX_RETRIES",
+    ]  # fmt: skip
+    options, env = at(tmp_path, text)
+    with pytest.raises(UsageError) as caught:
+        read(options, env)
+    assert str(caught.value).endswith("not 5 (and 2 more: noria config check lists them)")
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [(b"\xff\xfe", "is not UTF-8 text"), (b"a = '\x00'", "this is not TOML"), (b"\xef\xbb\xbfmax_steps = 3", "")],
+)
+def test_bytes(tmp_path: Path, content: bytes, says: str) -> None:
+    (tmp_path / "config.toml").write_bytes(content)
+    found = check(Options(workspace=str(tmp_path)), {"NORIA_HOME": str(tmp_path)}).problems
+    assert (found == []) if not says else (len(found) == 1 and says in found[0])
+
+
+def test_a_folder_in_place_of_the_file(tmp_path: Path) -> None:
+    (tmp_path / "config.toml").mkdir()
+    found = check(Options(workspace=str(tmp_path)), {"NORIA_HOME": str(tmp_path)}).problems
+    assert len(found) == 1 and "cannot read" in found[0] and "Is a directory" in found[0]
+
+
+def test_what_is_not_built_yet_is_noted(tmp_path: Path) -> None:
+    text = "allow = ['read_file']\ndeny = ['run_command(rm *)']\n[mcp.a]\nurl = 'http://x'\n"
+    options, env = at(tmp_path, text)
+    found = check(options, env)
+    assert found.problems == []
+    notes = [n.replace(f"{tmp_path}/", "") for n in found.notes]
+    assert notes == [
+        "config.toml:2: deny is not built yet: noria does not run with a guard that nothing enforces",
+        "config.toml:1: allow is kept, but not built yet: it has no effect",
+        "config.toml:3: mcp is kept, but not built yet: it has no effect",
+        "no model is set: each run needs --model, or set model = ... in config.toml",
+    ]
+
+
+def test_checking_runs_no_command(tmp_path: Path) -> None:
+    marker = tmp_path / "ran"
+    text = f"model = 'a'\n[models.a]\nkey_command = 'touch {marker}'\nbase_url = 'https://x.example/v1'"
+    options, env = at(tmp_path, text)
+    assert check(options, env).problems == []
+    assert show(read(options, env), env)
+    assert not marker.exists()
+
+
+SECRETS = """
+[models.a]
+base_url = "https://me:SECRET@x.example/v1?key=SECRET"
+key_env = "MY_KEY"
+headers = {authorization = "Bearer SECRET", x-more = "${env:MY_KEY}"}
+[models.b]
+key_command = "pass show b"
+[models.c]
+model = "x"
+[mcp.m]
+command = ["x"]
+env = {TOKEN = "SECRET"}
+"""
+
+
+def test_values_have_origins_and_secrets_are_masked(tmp_path: Path) -> None:
+    options, env = at(tmp_path, SECRETS)
+    env |= {"MY_KEY": "SECRET", "NORIA_MAX_STEPS": "3", "NORIA_MODELS_C_HEADERS_X": "SECRET"}
+    lines = {line.key: (line.text, line.origin) for line in show(read(options, env), env)}
+    file = f"{tmp_path}/config.toml"
+    assert "SECRET" not in str(lines)
+    assert lines["max_steps"] == ("3", ["NORIA_MAX_STEPS"])
+    assert lines["sandbox"] == ('"auto"', ["built-in"])
+    assert lines["models.a.base_url"] == (f'"https://{MASK}@x.example/v1?{MASK}"', [f"{file}:3"])
+    assert lines["models.a.headers.authorization"] == (f'"{MASK}"', [f"{file}:5"])
+    assert lines["models.a.headers.x-more"] == ('"${env:MY_KEY}"', [f"{file}:5"])
+    assert lines["models.a.key"] == (f'"{MASK}"', ["MY_KEY"])
+    assert lines["models.b.key"] == (f'"{MASK}"', ["key_command"])
+    assert lines["models.c.key"] == ("null", ["OPENAI_API_KEY is not set"])
+    assert lines["mcp.m.env.TOKEN"][0] == f'"{MASK}"'
+
+
+def test_lists_that_join_name_all_their_places(tmp_path: Path) -> None:
+    options, env = at(tmp_path, "deny = ['a']")
+    lines = {line.key: line for line in show(read(options, env | {"NORIA_DENY": "b"}), env)}
+    assert (lines["deny"].text, lines["deny"].origin) == ('["a","b"]', [f"{tmp_path}/config.toml:1", "NORIA_DENY"])
+
+
+def test_every_key_is_explained(tmp_path: Path) -> None:
+    options, env = at(tmp_path, "max_steps = 7\n[models.a]\nmodel = 'x'")
+    found = read(options, env)
+    assert set(Config.__struct_fields__) <= set(MEANS)
+    for key in MEANS:
+        lines = explain(key.replace("NAME", "a"), found, env)
+        assert lines[0].startswith(key.replace("NAME", "a"))
+    text = "\n".join(explain("max_steps", found, env))
+    for part in ("built-in      40", "environment   NORIA_MAX_STEPS", "flag          --max-steps", "now           7"):
+        assert part in text
+    assert "one of        chat, responses, messages, gemini" in "\n".join(explain("models.a.dialect", found, env))
+    with pytest.raises(UsageError, match="there is no key max_step; did you mean max_steps"):
+        explain("max_step", found, env)
