@@ -256,6 +256,10 @@ def test_other_mistakes_say_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
         agent.session("a", journal=noria.MemoryJournal())
     with pytest.raises(UsageError, match=r"not open yet: write `async with"):
         _ = agent.session().transcript
+    with pytest.raises(UsageError, match="a stream needs a running event loop"):
+        agent.stream("hello")
+    with pytest.raises(UsageError, match="a prompt is text, not int: 5"):
+        noria.Agent(noria.ScriptedModel([])).run_sync(5)  # type: ignore[arg-type]
     with pytest.raises(UsageError, match=r"the workspace .*nowhere does not exist"):
         noria.Agent(noria.ScriptedModel([]), workspace="nowhere").run_sync("hello")
 

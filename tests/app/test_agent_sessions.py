@@ -12,6 +12,7 @@ import msgspec
 import pytest
 
 import noria
+from noria.core.content import Image
 from noria.core.errors import JournalDamaged, UsageError
 from noria.core.events import Replied, StopChecked
 from noria.core.ports import Failure, ModelRequest
@@ -286,6 +287,36 @@ def test_a_session_with_a_name_is_kept(tmp_path: pathlib.Path) -> None:
     go(main())
     go(again())  # another event loop: the first one closed the database
     assert (tmp_path / "home/journal.db").exists()
+
+
+def test_images_go_along_and_are_stored() -> None:
+    async def main() -> None:
+        model = noria.ScriptedModel(["A picture.", "Still."])
+        agent = noria.Agent(model)
+        async with agent.session() as chat:
+            await chat.run("What is it?", images=[(b"not really a picture", "image/png")])
+            [prompt] = [e for e in model.requests[0].transcript if isinstance(e, Prompt)]
+            assert [type(p).__name__ for p in prompt.content] == ["Text", "Image"]
+            saved = chat.save()
+        journal = noria.MemoryJournal.load(saved)
+        async with agent.session(journal=journal) as chat:
+            [image] = [p for e in chat.transcript if isinstance(e, Prompt) for p in e.content if isinstance(p, Image)]
+            assert journal.get(image.digest) == b"not really a picture"
+            assert (await chat.run("And now?")).text == "Still."
+            assert "[image (image/png, 20 bytes) not shown here]" in chat.messages[0]["content"]
+
+    go(main())
+
+
+def test_what_a_person_should_know_comes_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def main() -> None:
+        options = noria.Options(model="chat:m", base_url="http://127.0.0.1:9/v1", max_retries=0)
+        monkeypatch.setenv("NORIA_MAX_STEP", "3")
+        events = await collected(noria.Agent(options).stream("go"))
+        assert isinstance(events[0], noria.Notice) and "NORIA_MAX_STEPS" in events[0].text
+        assert isinstance(events[-1], noria.Error) and "127.0.0.1:9" in events[-1].message
+
+    go(main())
 
 
 def test_a_prompt_in_a_turn_is_steering() -> None:

@@ -33,7 +33,7 @@ from noria.models.catalog import Endpoint
 from noria.tools.schema import Tool
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from noria.core.transcript import Transcript
     from noria.models.client import Completing
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from noria.tools.workspace import Workspace
 
 T = TypeVar("T")
+Images: TypeAlias = "Sequence[tuple[bytes, str]]"
 Model: TypeAlias = "str | Options | Settings | Completing"
 
 
@@ -155,27 +156,32 @@ class Agent(Generic[T]):
     def __repr__(self) -> str:
         return f"<agent on {self.model!r} with {', '.join(t.name for t in self.tools) or 'no tools'}>"
 
-    async def run(self, prompt: str, *, deps: object = SAME, model: Model | None = None) -> RunResult[T]:
-        """Do what the prompt asks, in a session of its own that is kept nowhere. `deps` and `model` take the place of
-        the agent's. Cancelling it ends all that it started. Raises UsageError."""
+    async def run(
+        self, prompt: str, *, images: Images = (), deps: object = SAME, model: Model | None = None
+    ) -> RunResult[T]:
+        """Do what the prompt asks, in a session of its own that is kept nowhere. `images`: bytes and media type
+        (`image/png`) of each; `deps` and `model` take the place of the agent's. Cancelling it ends all that it
+        started. Raises UsageError."""
         async with self.session(deps=deps, model=model) as chat:
-            return await chat.run(prompt)
+            return await chat.run(prompt, images=images)
 
-    def run_sync(self, prompt: str, *, deps: object = SAME, model: Model | None = None) -> RunResult[T]:
+    def run_sync(
+        self, prompt: str, *, images: Images = (), deps: object = SAME, model: Model | None = None
+    ) -> RunResult[T]:
         """`run`, for programs without an event loop. Raises UsageError, also where a loop is running already."""
         try:
             asyncio.get_running_loop()
         except RuntimeError:
-            return asyncio.run(self.run(prompt, deps=deps, model=model))
+            return asyncio.run(self.run(prompt, images=images, deps=deps, model=model))
         raise UsageError("run_sync cannot be called where an event loop runs: write `await agent.run(...)`")
 
-    def stream(self, prompt: str, *, deps: object = SAME, model: Model | None = None) -> Stream[T]:
+    def stream(self, prompt: str, *, images: Images = (), deps: object = SAME, model: Model | None = None) -> Stream[T]:
         """`run`, watched: `async for event in agent.stream(...)`. It begins at once and goes on to its end even where
         nobody reads on; `result()` of the stream waits for that, `interrupt()` stops it."""
 
         async def work(stream: Stream[T]) -> RunResult[T]:
             async with self.session(deps=deps, model=model) as chat:
-                return await chat._watched(prompt, stream)
+                return await chat._watched(prompt, images, stream)
 
         return Stream(work)
 
@@ -261,6 +267,7 @@ class Chat(Generic[T]):
         self.agent = agent
         self._name, self._journal, self._deps, self._model = name, journal, deps, model
         self._session: Session | None = None
+        self._told = False  # what a person should know of how it was opened
 
     async def __aenter__(self) -> Chat[T]:
         from noria.sessions.memory import MemoryJournal
@@ -293,15 +300,17 @@ class Chat(Generic[T]):
         """The history as messages of the Chat Completions API."""
         return messages(self.transcript)
 
-    async def run(self, prompt: str) -> RunResult[T]:
+    async def run(self, prompt: str, *, images: Images = ()) -> RunResult[T]:
         """Do what the prompt asks, on top of what was said before. While a turn runs the prompt joins it (steering),
         and the result is that of the whole."""
-        await self.session.submit(prompt)
+        if not isinstance(prompt, str):
+            raise UsageError(f"a prompt is text, not {type(prompt).__name__}: {prompt!r:.80}")
+        await self.session.submit(prompt, images=images)
         return self._result(await self.session.rest())
 
-    def stream(self, prompt: str) -> Stream[T]:
+    def stream(self, prompt: str, *, images: Images = ()) -> Stream[T]:
         """`run`, watched; see `Agent.stream`. Leaving the session's `async with` ends it."""
-        return Stream(lambda stream: self._watched(prompt, stream))
+        return Stream(lambda stream: self._watched(prompt, images, stream))
 
     async def interrupt(self) -> None:
         """Stop now: the model call, the tools and all that they started. What was said and done is kept."""
@@ -314,9 +323,11 @@ class Chat(Generic[T]):
             raise UsageError(f"the session {self._name} is kept under its name: open it by that")
         return self._journal.save()
 
-    async def _watched(self, prompt: str, stream: Stream[T]) -> RunResult[T]:
-        stream.begun(self.session.watch(), self.session.interrupt)
-        return await self.run(prompt)
+    async def _watched(self, prompt: str, images: Images, stream: Stream[T]) -> RunResult[T]:
+        notices = () if self._told else self.session.notices
+        self._told = True
+        stream.begun(self.session.watch(), self.session.interrupt, notices)
+        return await self.run(prompt, images=images)
 
     def _result(self, report: Any) -> RunResult[T]:
         return RunResult(report, self.transcript, self.agent.kind)

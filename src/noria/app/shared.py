@@ -104,6 +104,8 @@ async def shared() -> Shared:
     loop = asyncio.get_running_loop()
     found = _found.get(loop)
     if found is None:
+        for other in [other for other in _found if other.is_closed()]:  # closed by hand, without the last rites
+            del _found[other]
         found = _found[loop] = Shared()
         found._end = found._until_the_end()
         await anext(found._end)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterable, Iterator
 from typing import Any, Generic, TypeAlias, TypeVar
 
 import msgspec
@@ -17,6 +17,7 @@ from noria.app.result import RunResult
 from noria.core import effects as fx
 from noria.core import events as ev
 from noria.core.content import Call, Result, Status, Value
+from noria.core.errors import UsageError
 from noria.core.ports import ReasoningDelta, TextDelta
 from noria.core.state import Executing, State
 from noria.core.transcript import Prompt, Step
@@ -156,8 +157,11 @@ class Stream(Generic[T]):
     """
 
     def __init__(self, work: Callable[[Stream[T]], Coroutine[Any, Any, RunResult[T]]]) -> None:
-        """`work` runs it; it calls `begun` when the session is open. Needs a running event loop."""
-        loop = asyncio.get_running_loop()
+        """`work` runs it; it calls `begun` when the session is open. Raises UsageError without a running event loop."""
+        try:
+            loop = asyncio.get_running_loop()
+        except RuntimeError:
+            raise UsageError("a stream needs a running event loop: make it in an async function") from None
         self._begun = asyncio.Event()
         self._source: Subscription | None = None
         self._interrupt: Callable[[], Coroutine[Any, Any, None]] | None = None
@@ -168,9 +172,12 @@ class Stream(Generic[T]):
         _running.add(self._task)
         self._task.add_done_callback(self._ended)
 
-    def begun(self, source: Subscription, interrupt: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """The session is open: this is where its events come from, and how it is stopped."""
+    def begun(
+        self, source: Subscription, interrupt: Callable[[], Coroutine[Any, Any, None]], notices: Iterable[str] = ()
+    ) -> None:
+        """The session is open: this is where its events come from, how it is stopped, and what is to be said first."""
         self._source, self._interrupt = source, interrupt
+        self._queue.extend(Notice("info", text) for text in notices)
         self._begun.set()
 
     def _ended(self, task: asyncio.Task[RunResult[T]]) -> None:
