@@ -196,6 +196,34 @@ def test_functions_that_are_not_async_work_in_threads() -> None:
     assert where[0].startswith("noria-tool") and where[1] == threading.main_thread().name
 
 
+class Counter:
+    """Counts."""
+
+    def __init__(self) -> None:
+        self.at = 0
+
+    def up(self, by: int = 1) -> int:
+        """Count up."""
+        self.at += by
+        return self.at
+
+    @noria.tool(read_only=True)
+    async def told(self, word: str, *, deps: str) -> str:
+        """Where it is."""
+        return f"{word} {self.at}{deps}"
+
+
+def test_methods_are_tools() -> None:
+    one, two = Counter(), Counter()
+    calls = [noria.call("up", by=3), noria.call("told", word="at"), "Done."]
+    for counter in (one, two, one):
+        agent = noria.Agent(noria.ScriptedModel(calls), tools=[counter.up, counter.told], deps="!")
+        told = [m["content"] for m in agent.run_sync("go").messages if m["role"] == "tool"]
+        assert told == [str(counter.at), f"at {counter.at}!"]
+    assert (one.at, two.at) == (6, 3)
+    assert list(one.told.schema["properties"]) == ["word"] and one.told.read_only
+
+
 # -- mistakes of the caller --------------------------------------------------------------------------------------
 
 
@@ -252,6 +280,10 @@ def test_other_mistakes_say_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
         noria.Agent("chat:m", max_steps=-1)
     with pytest.raises(UsageError, match=r"output: type <class '.*Plain'> is not supported: use str"):
         noria.Agent("chat:m", output=Plain)
+    with pytest.raises(UsageError, match="output is no JSON Schema: the type of the schema is"):
+        noria.Agent("chat:m", output={"type": "dict"})
+    with pytest.raises(UsageError, match="output is no JSON Schema: it has none of its keywords"):
+        noria.Agent("chat:m", output={"name": "x"})
     with pytest.raises(UsageError, match="either a name or a journal"):
         agent.session("a", journal=noria.MemoryJournal())
     with pytest.raises(UsageError, match=r"not open yet: write `async with"):

@@ -35,9 +35,9 @@ class OutputType(Generic[T]):
         self.kind = kind
         self.free = kind is str
         if isinstance(kind, Mapping):
-            self.schema: Mapping[str, Any] = kind
-            if kind.get("type", "object") not in ("object", "array", "string", "integer", "number", "boolean", "null"):
-                raise UsageError(f"output: {kind.get('type')!r} is no type of JSON Schema")
+            from noria.app.schema import checked
+
+            self.schema: Mapping[str, Any] = checked(dict(kind), "output")
             return
         try:
             self.schema = msgspec.json.schema(kind)

@@ -59,11 +59,16 @@ def read_schema(path: str) -> dict[str, Any]:
         schema = msgspec.json.decode(read_text(path))
     except msgspec.DecodeError as error:
         raise UsageError(f"--json-schema {path} is not JSON: {error}") from None
+    return checked(schema, f"--json-schema {path}")
+
+
+def checked(schema: object, where: str) -> dict[str, Any]:
+    """A schema from anywhere. Raises UsageError, which names `where`, for what is none."""
     if not isinstance(schema, dict) or not schema:
-        raise UsageError(f'--json-schema {path} is no JSON Schema: write an object like {{"type": "object", ...}}')
+        raise UsageError(f'{where} is no JSON Schema: write an object like {{"type": "object", ...}}')
     wrong = _wrong(schema, "", schema)
     if wrong:
-        raise UsageError(f"--json-schema {path} is no JSON Schema: {wrong}")
+        raise UsageError(f"{where} is no JSON Schema: {wrong}")
     return _plain(schema, inside=True)
 
 

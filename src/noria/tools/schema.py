@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from types import CodeType
+from types import CodeType, MethodType
 from typing import Annotated, Any, TypeAlias, TypeVar, get_args, get_origin, get_type_hints, overload
 
 import msgspec
@@ -106,6 +106,16 @@ class Tool:
             by_name = code is not None and DEPS in _keyword_only(code)
             self._derived = _Derived(description, schema, None, DEPS if by_name else "")
 
+    def __get__(self, instance: object, owner: type | None = None) -> Tool:
+        """A tool that is a method: bound to its object."""
+        if instance is None:
+            return self
+        tool = self._copy()
+        tool.function = MethodType(self.function, instance)
+        if self._derived is None or self._derived.types is not None:
+            tool._described, tool._derived = MethodType(self._described, instance), None
+        return tool
+
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """The function itself."""
         return self.function(*args, **kwargs)
@@ -166,9 +176,7 @@ class Tool:
         """The tool for one session: with what its parameter for dependencies gets, if it has one, and with the claims
         it makes where it declares none."""
         derived = self._derive()
-        tool = Tool.__new__(Tool)
-        for slot in Tool.__slots__:
-            setattr(tool, slot, getattr(self, slot))
+        tool = self._copy()
         if derived.deps:
             tool.function = partial(self.function, **{derived.deps: deps})
         if not (self._claims or self.read_only):
@@ -181,6 +189,12 @@ class Tool:
         if self._claims is not None:
             return self._claims(args, workspace)
         return Claims() if self.read_only else EVERYTHING
+
+    def _copy(self) -> Tool:
+        tool = Tool.__new__(Tool)
+        for slot in Tool.__slots__:
+            setattr(tool, slot, getattr(self, slot))
+        return tool
 
     def _derive(self) -> _Derived:
         if self._derived is None:
