@@ -435,7 +435,7 @@ def _compacted(s: State, event: ev.Compacted) -> State:
     st.expect(s, event.effect, fx.Compact)
     old, first = s.transcript, s.turn.first if s.turn else len(s.transcript)
     keep = 0 if event.summary is None else max(event.keep_from, old.summarised)
-    in_reach = 0 <= event.keep_from and keep <= (last if (last := old.last_step()) >= 0 else first)
+    in_reach = event.keep_from >= 0 and keep <= (last if (last := old.last_step()) >= 0 else first)
     if not in_reach or not all(keep <= k < len(old) for k in event.elide):
         raise IllegalEvent("a compaction keeps the last step and elides what it keeps")
     if any(k >= first and isinstance(old[k], tr.Prompt) for k in event.elide):
