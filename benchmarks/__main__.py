@@ -1,6 +1,6 @@
 """`make bench`: the figures of this checkout, each from a script of its own; beside the peers where those are at hand.
 
-`python -m benchmarks [peers] [loop] [interrupt] [journal]` (all by default). Peers are measured by the runner in
+`python -m benchmarks [peers] [loop] [interrupt] [journal] [sessions] [agent_growth]` (all by default). Peers are measured by the runner in
 `../shared/bench`, where that folder is; PEERS names the folder with the agents installed, as the runner says.
 """
 
@@ -35,7 +35,7 @@ def module(name: str) -> int:
 def main() -> int:
     """Run what was asked for; the first failure is the status."""
     status = 0
-    for name in sys.argv[1:] or ["peers", "loop", "interrupt", "journal"]:
+    for name in sys.argv[1:] or ["peers", "loop", "interrupt", "journal", "sessions", "agent_growth"]:
         print(f"\n== {name}", flush=True)
         status = status or (peers() if name == "peers" else module(name))
     return status
