@@ -1,7 +1,8 @@
 """`make bench`: the figures of this checkout, each from a script of its own; beside the peers where those are at hand.
 
-`python -m benchmarks [peers] [loop] [interrupt] [journal] [sessions] [agent_growth]` (all by default). Peers are measured by the runner in
-`../shared/bench`, where that folder is; PEERS names the folder with the agents installed, as the runner says.
+`python -m benchmarks [peers] [loop] [interrupt] [journal] [sessions] [agent_growth]` (all by default). Peers are
+measured by the runner in `../shared/bench`, where that folder is; PEERS names the folder with the agents installed, as
+the runner says.
 """
 
 from __future__ import annotations
