@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from noria.testing import ModelServer, Request, Turn
 from tests.cli.kit import House
-from tests.e2e.model_server import ModelServer, Turn
 
 STEPS = 60
 
@@ -26,16 +26,6 @@ def legal(messages: list[dict]) -> None:
     assert not waiting
 
 
-class Counting(ModelServer):
-    """It reports the size that a request really has."""
-
-    def _chunks(self, turn: Turn, number: int) -> list[bytes]:  # type: ignore[override]
-        request = self.requests[number]
-        size = len(json.dumps([request["messages"], request.get("tools")])) // 4
-        chunks = ModelServer._chunks(turn, number)
-        return [c.replace(b'"prompt_tokens": %d' % (1_000 + number), b'"prompt_tokens": %d' % size) for c in chunks]
-
-
 @pytest.mark.seed("W14", "Z18")
 @pytest.mark.case("A05")
 def test_sixty_steps_in_a_small_window(tmp_path: Path) -> None:
@@ -44,7 +34,10 @@ def test_sixty_steps_in_a_small_window(tmp_path: Path) -> None:
     asked = "Count to sixty, one file a step."
     done: list[int] = []
 
-    def script(request: dict) -> dict:
+    def script(request: Request) -> Turn:
+        return {**turn(request), "usage": {"input": len(json.dumps([request["messages"], request.get("tools")])) // 4}}
+
+    def turn(request: Request) -> Turn:
         messages = request["messages"]
         legal(messages)
         if "will be removed" in str(messages[-1]["content"]):
@@ -59,7 +52,7 @@ def test_sixty_steps_in_a_small_window(tmp_path: Path) -> None:
         command = f"echo file {done[-1]}; head -c 1500 /dev/zero | tr '\\0' x"
         return {"text": f"Step {done[-1]}. " + "I think. " * 60, "calls": [["run_command", {"command": command}]]}
 
-    with Counting(script) as server:
+    with ModelServer(script) as server:
         house = House(tmp_path, server.url)
         (house.home / ".noria").mkdir()
         (house.home / ".noria" / "config.toml").write_text('[models.m]\nmodel = "x"\ncontext_window = 8000\n')

@@ -150,6 +150,9 @@ def test_no_calls_where_none_are_allowed(dialect: Dialect) -> None:
     with ModelServer([TURN]) as server:
         for body in (plain(dialect), with_tools(dialect, False) | none[dialect]):
             assert said(dialect, post(server, dialect, body))["text"] == "All done."
+        server.script = [{"text": "Hi."}]
+        assert said(dialect, post(server, dialect, plain(dialect)))["text"] == "Hi."
+        assert said(dialect, post(server, dialect, with_tools(dialect, False) | none[dialect]))["text"] == "All done."
         assert server.violations == []
 
 

@@ -56,13 +56,17 @@ class Request(dict[str, Any]):
         yield from dicts(self.get(key))
 
     @property
+    def forbids_calls(self) -> bool:
+        """Whether the choice of tools is "none": a concluding request, or one for a summary."""
+        if self.dialect == "gemini":
+            return obj(obj(pick(self, "toolConfig")), "functionCallingConfig").get("mode") == "NONE"
+        choice = self.get("tool_choice")
+        return choice == "none" or obj(choice).get("type") == "none"
+
+    @property
     def calls_allowed(self) -> bool:
         """Whether the reply may hold tool calls: there are tools, and the choice is not "none"."""
-        choice = self.get("tool_choice")
-        if self.dialect == "gemini":
-            config = obj(obj(pick(self, "toolConfig")), "functionCallingConfig")
-            return bool(self.get("tools")) and config.get("mode") != "NONE"
-        return bool(self.get("tools")) and choice != "none" and obj(choice).get("type") != "none"
+        return bool(self.get("tools")) and not self.forbids_calls
 
     @property
     def steps(self) -> int:

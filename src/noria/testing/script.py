@@ -103,7 +103,11 @@ def reply(turn: Turn, request: Request) -> Said:
 
 
 class Place:
-    """Where a script stands. `final`: what is said after the last turn, and where a turn's calls are not allowed."""
+    """Where a script stands.
+
+    `final` is said after the last turn, to a request that forbids calls (it stands beside the script, and does not
+    advance it), and in the place of a turn with calls where there are no tools.
+    """
 
     def __init__(self, script: Script, follow: Follow = "history", final: str = "All done.") -> None:
         self.script: Script = script
@@ -116,7 +120,7 @@ class Place:
         if callable(self.script):
             return self.script(request)
         k = request.steps if self.follow == "history" else self._next
-        if k >= len(self.script) or (self.script[k].get("calls") and not request.calls_allowed):
+        if request.forbids_calls or k >= len(self.script) or (self.script[k].get("calls") and not request.get("tools")):
             return {"text": self.final}
         self._next = k + 1
         return self.script[k]
