@@ -130,6 +130,16 @@ def test_a_name_s_dialect_address_and_key(
     assert usual == ("https://api.anthropic.com" if dialect == "messages" else "https://api.openai.com/v1")
 
 
+def test_a_window_that_is_known_or_set(tmp_path: Path) -> None:
+    """Without one, compaction would begin at 120,000 characters, far too early for these models."""
+    env = {"ANTHROPIC_API_KEY": "k"}
+    assert settings(tmp_path, "", env, model="claude-sonnet-4-5").models[0].context_window == 200_000
+    assert settings(tmp_path, "", env, model="chat:gpt-4.1-mini").models[0].context_window == 1_047_576
+    assert settings(tmp_path, "", env, model="chat:other").models[0].context_window == 0
+    file = '[models.a]\nmodel = "claude-x"\ncontext_window = 1000000\ndialect = "messages"'
+    assert settings(tmp_path, file, env, model="a").models[0].context_window == 1_000_000
+
+
 def test_the_way_of_the_key_can_be_set(tmp_path: Path) -> None:
     file = '[models.a]\ndialect = "messages"\nauth = "bearer"\nbase_url = "https://gate/v1"'
     assert settings(tmp_path, file, {"ANTHROPIC_API_KEY": "k"}, model="a").models[0].auth == "bearer"

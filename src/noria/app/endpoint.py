@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from noria.app.settings import BUILT, DIALECTS, Auth, Dialect, ModelEntry
 from noria.core.errors import UsageError
-from noria.models.catalog import Endpoint
+from noria.models.catalog import Endpoint, context_window
 
 USUAL: dict[str, tuple[str, str, str]] = {
     # dialect: base URL, variable of the base URL, variable of the key
@@ -52,7 +52,8 @@ def resolve(name: str, entries: Mapping[str, ModelEntry], base_url: str | None, 
     key = "" if auth == "none" else _key(name, entry, key_variable, url, env)
     endpoint = Endpoint(
         name=name, model=model, base_url=url, dialect=dialect, key=key, auth=auth if key else "none",
-        headers=entry.headers, context_window=entry.context_window, max_output_tokens=entry.max_output_tokens,
+        headers=entry.headers, context_window=entry.context_window or context_window(model),
+        max_output_tokens=entry.max_output_tokens,
         price=entry.price, temperature=entry.temperature, reasoning_effort=entry.reasoning_effort, stream=entry.stream,
         profile=entry.profile,
     )  # fmt: skip

@@ -5,21 +5,23 @@ Owns: those words. Must not know: who shows them.
 
 from __future__ import annotations
 
+from noria.app.endpoint import USUAL
 from noria.models.catalog import Endpoint
 
-# kind: what happened, where the provider has not said it better, and what to do. {model} and {url} are the endpoint's.
+# kind: what happened, where the provider has not said it better, and what to do. {model}, {url} and {dialect} are the
+# endpoint's, {key} is the variable that usually has its key.
 TEXTS: dict[str, tuple[str, str]] = {
-    "auth": ("{url} refused the key", "check OPENAI_API_KEY (or key_env of the model) and --base-url"),
+    "auth": ("{url} refused the key", "check {key} (or key_env of the model) and --base-url"),
     "quota": ("the account at {url} has no credit left", "top it up, or choose another --model"),
     "rate_limited": ("{url} limits the rate", "it did so after every retry: wait a while"),
     "overloaded": ("{url} is overloaded", "it was so after every retry: wait a while"),
     "server": ("the server at {url} failed", "try again later, or look into the server's log"),
     "network": ("cannot reach {url}", "check --base-url and the network"),
     "timeout": ("{url} did not answer in time", "try again later"),
-    "truncated": ("{url} broke off its answer", "it did so at every try: check that it speaks the chat dialect"),
+    "truncated": ("{url} broke off its answer", "it did so at every try: check that it speaks the {dialect} dialect"),
     "empty": ("{model} answered with nothing", "three times: choose another --model, or check --base-url"),
     "context_overflow": ("the conversation does not fit {model}", "begin a new session, or choose a larger --model"),
-    "bad_request": ("{url} refused the request", "check that it speaks the chat dialect and knows {model}"),
+    "bad_request": ("{url} refused the request", "check that it speaks the {dialect} dialect and knows {model}"),
     "content_filtered": ("the provider's filter stopped the answer", "word the request differently"),
     "refused": ("{model} refused to answer", "word the request differently, or choose another --model"),
     "unknown_model": ("{url} has no model {model}", "check --model and --base-url"),
@@ -36,7 +38,8 @@ def explain(reason: str, detail: str, endpoint: Endpoint, wait: int = 0) -> str:
     what, advice = TEXTS.get(reason, (reason.replace("_", " ") or "the turn failed", "try again"))
     if wait:
         advice = f"it asks to wait {_span(wait)}: try again then, or choose another --model"
-    names = {"model": endpoint.model, "url": endpoint.base_url}
+    usual = USUAL.get(endpoint.dialect, USUAL["chat"])
+    names = {"model": endpoint.model, "url": endpoint.base_url, "dialect": endpoint.dialect, "key": usual[2]}
     said = " ".join(detail.split())[:500] if reason not in ("repeated", "cut", "stopped") else ""
     if said and endpoint.base_url.split("/")[2] not in said:
         said = f"{endpoint.base_url}: {said}"

@@ -11,9 +11,9 @@ usage: noria [PROMPT] [flags]        talk at a terminal, line by line
                                      (not built yet)
 
 model
-  --model NAME | DIALECT:NAME        chat:NAME speaks to any OpenAI-compatible server
+  --model NAME | DIALECT:NAME        chat: (any OpenAI-compatible server), responses: (OpenAI), messages: (Anthropic)
   --fallback-model NAME              another, if that one cannot answer (repeatable)
-  --base-url URL                     http://127.0.0.1:8000/v1; else OPENAI_BASE_URL
+  --base-url URL                     http://127.0.0.1:8000/v1; else OPENAI_BASE_URL, ANTHROPIC_BASE_URL
 input and output
   --output-format text|json|stream-json
   --input-format text|stream-json    prompts, decisions and interrupts as lines on stdin
@@ -44,7 +44,7 @@ not built yet
   --allow RULE  --ask RULE  --deny RULE  --add-dir DIR  --agent NAME  --mcp-config FILE
 
 exit status: 0 completed, 1 failed, 2 usage or configuration, 3 a limit, 4 requires action, 130 interrupted,
-143 terminated. Keys come from OPENAI_API_KEY or config.toml. Only the answer is on stdout.
+143 terminated. Keys come from OPENAI_API_KEY, ANTHROPIC_API_KEY or config.toml. Only the answer is on stdout.
 """
 
 

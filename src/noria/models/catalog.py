@@ -18,24 +18,40 @@ from noria.models.idle import Idle
 AUTHS = ("bearer", "x-api-key", "api-key", "query", "none")
 
 
-OUTPUT_LIMITS = (
-    ("claude-3-7-sonnet", 64_000),
-    ("claude-3-5", 8_192),
-    ("claude-3-", 4_096),
-    ("claude-opus-4-0", 32_000),
-    ("claude-opus-4-1", 32_000),
-    ("claude-opus-4-2", 32_000),
-    ("claude-", 64_000),
+KNOWN = (
+    # what a name begins with, the tokens that go in, the most tokens of one reply
+    ("claude-3-7-sonnet", 200_000, 64_000),
+    ("claude-3-5", 200_000, 8_192),
+    ("claude-3-", 200_000, 4_096),
+    ("claude-opus-4-0", 200_000, 32_000),
+    ("claude-opus-4-1", 200_000, 32_000),
+    ("claude-opus-4-2", 200_000, 32_000),  # the dated names of Opus 4
+    ("claude-", 200_000, 64_000),
+    ("gpt-5", 272_000, 128_000),
+    ("gpt-4.1", 1_047_576, 32_768),
+    ("gpt-4o", 128_000, 16_384),
+    ("o1", 200_000, 100_000),
+    ("o3", 200_000, 100_000),
+    ("o4-mini", 200_000, 100_000),
 )
-"""The most tokens of one reply, by what a model's name begins with; the first that fits (Anthropic's model overview).
-`claude-opus-4-2` are the dated names of Opus 4."""
+"""Models by the first of these that fits, as the vendors' model overviews have them. A window that is set wins."""
 UNKNOWN_LIMIT = 8_192
 
 
-def output_limit(model: str) -> int:
-    """The limit of one reply for a dialect that demands one. What a gateway puts before the name is passed over."""
+def _known(model: str) -> tuple[int, int]:
+    """Window and limit of a model; what a gateway puts before its name is passed over."""
     name = model.rpartition("/")[2].rpartition("anthropic.")[2]
-    return next((limit for begin, limit in OUTPUT_LIMITS if name.startswith(begin)), UNKNOWN_LIMIT)
+    return next(((window, limit) for begin, window, limit in KNOWN if name.startswith(begin)), (0, 0))
+
+
+def output_limit(model: str) -> int:
+    """The most tokens of one reply, for a dialect that demands a limit."""
+    return _known(model)[1] or UNKNOWN_LIMIT
+
+
+def context_window(model: str) -> int:
+    """The tokens that go into a request; 0 where the model is not known."""
+    return _known(model)[0]
 
 
 class Price(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

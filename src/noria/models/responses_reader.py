@@ -107,7 +107,7 @@ class ResponsesReader(FrameReader):
     def _added(self, index: int, item: dict[str, Any]) -> None:
         """An item begins: its place among the others."""
         made = self._items[index] = _Item()
-        kind = item.get("type")
+        kind = text_of(item.get("type"))
         if kind in CALLS:
             self._gathered.call(index, text_of(item.get("call_id")), text_of(item.get("name")), "")
         elif kind == "reasoning":
@@ -128,12 +128,12 @@ class ResponsesReader(FrameReader):
 
     def _whole_item(self, index: int, item: dict[str, Any]) -> None:
         """An item as it is in the end: it says what its pieces did not."""
-        kind = item.get("type")
+        kind = text_of(item.get("type"))
         if index not in self._items:
             self._added(index, item)
         made = self._items[index]
         if kind in CALLS:
-            written = arguments_of(item.get(CALLS[str(kind)]))
+            written = arguments_of(item.get(CALLS[kind]))
             self._gathered.settle(index, text_of(item.get("call_id")), text_of(item.get("name")), written)
         elif kind == "reasoning":
             if made.run and not made.run.pieces:
