@@ -54,6 +54,10 @@ class House:
         """Run it to its end, with no more than 60 s."""
         return self.plain(*self.argv(*args), stdin=stdin, **env)
 
+    def noria(self, *words: str, **env: str) -> Ran:
+        """Run a command that asks no model."""
+        return self.plain(*PYTHON, *words, stdin=None, **env)
+
     def plain(self, *argv: str, stdin: bytes | int | None = None, **env: str) -> Ran:
         """Run any command line in the workspace."""
         pipe, closed = subprocess.PIPE, subprocess.DEVNULL

@@ -16,19 +16,21 @@ from typing import Any
 
 import pytest
 
+from noria.testing import ModelServer
+from noria.testing import Turn as Said
 from tests.cli.kit import House
 from tests.cli.test_stream import Line, kinds, of, read
-from tests.e2e.model_server import ModelServer
 
 LINES = ("--input-format", "stream-json", "--output-format", "stream-json")
-ASKS = [{"text": "I'll make a file.", "calls": [["run_command", {"command": "touch made"}]]}]
-SLOW = [{"text": "Wait.", "calls": [["run_command", {"command": "touch on; sleep 1.5"}]]}]
+ASKS: list[Said] = [{"text": "I'll make a file.", "calls": [["run_command", {"command": "touch made"}]]}]
+SLOW: list[Said] = [{"text": "Wait.", "calls": [["run_command", {"command": "touch on; sleep 1.5"}]]}]
 
 
 @pytest.fixture
 def server() -> Iterator[ModelServer]:
     with ModelServer(ASKS) as running:
         yield running
+        assert running.violations == []
 
 
 @pytest.fixture

@@ -26,11 +26,12 @@ from noria.core.state import State
 from noria.models.catalog import Endpoint
 from noria.models.scripted import ScriptedModel, Turn, call, say
 from noria.runtime.bus import Happened
+from noria.testing import ModelServer, Turn
+from noria.testing import Turn as Said
 from tests.cli.kit import PYTHON, House
-from tests.e2e.model_server import ModelServer
 
 Line = dict[str, Any]
-TWO_STEPS = [
+TWO_STEPS: list[Said] = [
     {"text": "I'll look.", "calls": [["run_command", {"command": "echo one"}], ["read_file", {"path": "none"}]]},
     {"text": "Found **one**."},
 ]
@@ -42,6 +43,7 @@ GOAL = ("--permission-mode", "goal")
 def server() -> Iterator[ModelServer]:
     with ModelServer(TWO_STEPS) as running:
         yield running
+        assert running.violations == []
 
 
 @pytest.fixture
@@ -156,7 +158,8 @@ def test_a_reader_that_goes_away_ends_nothing(house: House) -> None:
 @pytest.mark.seed("Q18", "Q19")
 def test_a_reader_that_stands_still_holds_up_no_interrupt(house: House, server: ModelServer) -> None:
     """Q19: the agent and whoever shows it are tasks of their own, with a queue between them."""
-    server.script = [{"calls": [["run_command", {"command": "yes | head -c 400000; touch done"}]]}] * 40
+    turn: Turn = {"calls": [["run_command", {"command": "yes | head -c 400000; touch done"}]]}
+    server.script = [turn] * 40
     reader, writer = os.pipe()
     process = subprocess.Popen(
         house.argv("-p", "x", *GOAL, *STREAM, "--max-steps", "0"), cwd=house.workspace, env=house.env,

@@ -200,8 +200,8 @@ class Interactive:
                     if done is False:
                         return 0
                     line = asyncio.ensure_future(self._reader.next())
-                    if done:
-                        rest = rest or asyncio.ensure_future(self._rest(session))
+                    if done and (rest is None or rest.done()):
+                        rest = asyncio.ensure_future(self._rest(session))
             return 130 if self._ended == signal.SIGINT else TERMINATED
         finally:
             for each in (line, rest):
@@ -277,7 +277,7 @@ class Interactive:
         elif text.lower() in ("", "n", "no"):
             await session.decide(ask, allow=False)
         else:
-            await self._submit(session, text)
+            await self._submit(session, text, "(it is not run; the model reads your words)")
 
     async def _command(self, session: Session, words: str) -> bool | None:
         name, _, rest = words.partition(" ")
@@ -303,13 +303,14 @@ class Interactive:
             self._prompt()
         return None
 
-    async def _submit(self, session: Session, text: str) -> None:
+    async def _submit(self, session: Session, text: str, within: str = "(taken up at the next step)") -> None:
+        """Take a prompt up with the files that it names; `within` is said where a turn is running."""
         found = named(text, self._settings.workspace)
         for notice in found.notices:
             self._screen.notice(notice, "warning")
         pictures, self._pictures = [*self._pictures, *found.images], []
         if session.state.turn is not None:
-            self._screen.line(f"{DIM}(taken up at the next step){PLAIN}")
+            self._screen.line(f"{DIM}{within}{PLAIN}")
         await session.submit(text + found.text, images=pictures)
 
     # -- signals -------------------------------------------------------------------------------------------------

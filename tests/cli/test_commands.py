@@ -1,0 +1,217 @@
+"""noria config, doctor and sessions, from the command line."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from noria.testing import ModelServer
+from noria.testing import Turn as Said
+from tests.cli.kit import House
+
+TWO_STEPS: list[Said] = [
+    {"text": "I'll look.", "calls": [["run_command", {"command": "echo one"}], ["read_file", {"path": "none"}]]},
+    {"text": "Found one."},
+]
+GOAL = ("--permission-mode", "goal")
+
+
+@pytest.fixture
+def server() -> Iterator[ModelServer]:
+    with ModelServer(TWO_STEPS) as running:
+        yield running
+
+
+@pytest.fixture
+def house(tmp_path: Path, server: ModelServer) -> House:
+    return House(tmp_path, server.url)
+
+
+def configured(house: House, text: str) -> Path:
+    path = house.home / ".noria" / "config.toml"
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(text)
+    return path
+
+
+# -- config ------------------------------------------------------------------------------------------------------
+
+
+def test_config_show(house: House) -> None:
+    path = configured(house, 'model = "a"\n\n[models.a]\nbase_url = "http://localhost:1/v1"\n')
+    ran = house.noria("config", "show", "--max-steps", "3", OPENAI_API_KEY="sk-SECRET")
+    assert (ran.status, ran.err) == (0, "")
+    rows = dict(line.split("   # ") for line in ran.out.splitlines())
+    rows = {k.strip(): v for k, v in rows.items()}
+    assert rows['model = "a"'] == f"{path}:1"
+    assert rows['models.a.base_url = "http://localhost:1/v1"'] == f"{path}:4"
+    assert (rows["max_steps = 3"], rows["max_retries = 1"]) == ("--max-steps", "NORIA_MAX_RETRIES")
+    assert rows['models.a.key = "********"'] == "OPENAI_API_KEY"
+    assert "SECRET" not in ran.out
+    found = json.loads(house.noria("config", "show", "--output-format", "json").out)["settings"]
+    assert {"key": "sandbox", "value": "auto", "origin": ["built-in"]} in found
+
+
+def test_config_check(house: House) -> None:
+    assert house.noria("config", "check").out.endswith("the configuration is sound\n")
+    path = configured(house, "max_step = 1\nmax_steps = 'x'\n")
+    ran = house.noria("config", "check")
+    assert (ran.status, ran.err) == (2, "")
+    assert ran.out.splitlines() == [
+        f"{path}:1: there is no key max_step; did you mean max_steps?",
+        f'{path}:2: max_steps must be a whole number, not "x"',
+    ]
+    found = json.loads(house.noria("config", "check", "--output-format", "json").out)
+    assert len(found["problems"]) == 2
+    run = house.run("-p", "x")
+    assert (run.status, f"{path}:1: there is no key max_step" in run.expect_one_line()) == (2, True)
+
+
+def test_config_explain(house: House) -> None:
+    ran = house.noria("config", "explain", "permission_mode")
+    assert ran.status == 0
+    assert "one of        default, accept-edits, plan, goal, debug" in ran.out
+    assert "did you mean max_steps?" in house.noria("config", "explain", "max_step").expect_one_line()
+
+
+@pytest.mark.parametrize("words", [[], ["shw"], ["explain"], ["show", "model"], ["check", "--nonsense"]])
+def test_config_used_badly(house: House, words: list[str]) -> None:
+    ran = house.noria("config", *words)
+    assert ran.status == 2
+    ran.expect_one_line()
+
+
+def test_the_workspaces_file_in_a_run(house: House, server: ModelServer) -> None:
+    own = house.workspace / ".noria" / "config.toml"
+    own.parent.mkdir()
+    own.write_text("max_steps = 1\n")
+    ran = house.run("-p", "x", *GOAL)
+    assert (ran.status, ran.expect_one_line().endswith("--trust reads it")) == (0, True)
+    assert house.run("-p", "x", *GOAL, "--trust").status == 3
+    own.write_text("max_step = 1\n")
+    assert f"{own}:1: there is no key max_step" in house.run("-p", "x", "--trust").expect_one_line()
+
+
+def test_a_guard_that_is_not_built_stops_a_run(house: House, server: ModelServer) -> None:
+    path = configured(house, 'allow = ["read_file"]\ndeny = ["run_command(rm *)"]\n')
+    ran = house.run("-p", "x", *GOAL)
+    assert (ran.status, server.requests) == (2, [])
+    assert f"deny ({path}:2) is not built yet" in ran.expect_one_line()
+    configured(house, 'allow = ["read_file"]\n')
+    ran = house.run("-p", "x", *GOAL)
+    assert (ran.status, ran.expect_one_line()) == (
+        0, f"noria: warning: allow ({path}:1) is not built yet: left aside",
+    )  # fmt: skip
+
+
+# -- doctor ------------------------------------------------------------------------------------------------------
+
+
+def test_the_doctor_makes_one_real_call(house: House, server: ModelServer) -> None:
+    ran = house.noria("doctor", "--model", "chat:m", "--base-url", house.url)
+    assert (ran.status, ran.err, len(server.requests)) == (0, "", 1)
+    assert ran.out.endswith("noria works\n")
+    assert 'it said "I\'ll look."' in ran.out and "1,000 tokens in" in ran.out
+    assert server.requests[0]["tools"], "as a run sends them"
+    assert not (house.home / ".noria" / "journal.db").exists(), "looking makes nothing"
+
+
+@pytest.mark.parametrize(
+    ("flags", "env", "says"),
+    [
+        ([], {}, "model: no model is set: write model = ... in config.toml, set NORIA_MODEL, or pass --model"),
+        (["--model", "nonsense"], {}, "unknown model nonsense"),
+        (["--model", "chat:m", "--base-url", "https://x.example/v1"], {"OPENAI_API_KEY": ""}, "set OPENAI_API_KEY"),
+        (["--model", "chat:m", "--base-url", "http://127.0.0.1:9/v1"], {}, "connection refused"),
+        (["--model", "chat:m", "--workspace", "/nowhere"], {}, "the workspace /nowhere does not exist"),
+        (["--model", "chat:m"], {"NORIA_MAX_STEPS": "x"}, "NORIA_MAX_STEPS: max_steps must be a whole number"),
+    ],
+)
+def test_the_doctor_says_what_is_missing(house: House, flags: list[str], env: dict[str, str], says: str) -> None:
+    ran = house.noria("doctor", *flags, **env)
+    wrong = [line for line in ran.out.splitlines() if line.startswith("wrong")]
+    assert ran.status == 1
+    assert any(says in line for line in wrong), ran.out
+    assert "to mend" in ran.out.splitlines()[-1] and "Traceback" not in ran.err
+
+
+def test_the_doctor_says_what_it_saw(house: House, server: ModelServer) -> None:
+    server.faults = {0: 401}
+    ran = house.noria("doctor", "--model", "chat:m", "--base-url", house.url, "--output-format", "json")
+    found = json.loads(ran.out)
+    assert (ran.status, found["works"]) == (1, False)
+    assert any(f["level"] == "wrong" and f["about"] == "call to chat:m" for f in found["findings"])
+    assert "sk-test" not in ran.out
+
+
+# -- sessions ----------------------------------------------------------------------------------------------------
+
+
+def test_sessions_list(house: House) -> None:
+    nothing = house.noria("sessions", "list")
+    assert (nothing.status, nothing.out) == (0, "")
+    assert "no sessions in" in nothing.expect_one_line()
+    assert not (house.home / ".noria").exists()
+    house.run("-p", "first\nof two lines", *GOAL)
+    house.run("-p", "second", *GOAL, "--session", "mine")
+    rows = house.noria("sessions", "list").out.splitlines()
+    assert [row.split("  ")[-1].strip() for row in rows] == ["[mine] second", "first"]
+    assert all(" completed " in row for row in rows)
+    (house.home / "other").mkdir()
+    elsewhere = house.noria("sessions", "list", "--workspace", str(house.home / "other"))
+    assert (elsewhere.status, elsewhere.out) == (0, "")
+    assert len(house.noria("sessions", "list", "--all", "--workspace", str(house.home)).out.splitlines()) == 2
+    found = json.loads(house.noria("sessions", "list", "--output-format", "json").out)
+    assert [f["name"] for f in found] == ["mine", ""]
+
+
+def test_sessions_show(house: House, server: ModelServer) -> None:
+    house.run("-p", "what is\nthere?", *GOAL)
+    id = json.loads(house.noria("sessions", "list", "--output-format", "json").out)[0]["id"]
+    ran = house.noria("sessions", "show", id[:4])
+    assert ran.status == 0
+    text = (
+        "\n> what is\n  there?\nI'll look.\n  → run_command echo one\n      one\n  → read_file none\n      ERROR: none"
+    )
+    assert text in ran.out and ran.out.endswith("Found one.\n")
+    assert "2 requests, 2,001 tokens in, 40 out" in ran.out
+    shown = json.loads(house.noria("sessions", "show", id, "--output-format", "json").out)
+    assert [e["type"] for e in shown["history"]] == ["prompt", "step", "step", "end"]
+    step = shown["history"][1]
+    assert [(c["tool"], c["status"]) for c in step["calls"]] == [("run_command", "ok"), ("read_file", "error")]
+    assert step["calls"][0]["arguments"] == {"command": "echo one"}
+    assert (shown["turns"], shown["usage"]["requests"], shown["history"][-1]["outcome"]) == (1, 2, "completed")
+    assert len(server.requests) == 2
+
+
+def test_a_session_that_is_in_use_can_be_shown(house: House, server: ModelServer) -> None:
+    server.script = [{"text": "Now.", "calls": [["run_command", {"command": "touch on; sleep 30"}]]}]
+    process = house.start("-p", "x", *GOAL)
+    while not (house.workspace / "on").exists():
+        assert process.poll() is None
+    id = json.loads(house.noria("sessions", "list", "--output-format", "json").out)[0]["id"]
+    ran = house.noria("sessions", "show", id)
+    process.terminate()
+    process.communicate()
+    assert ran.status == 0 and "(no result yet)" in ran.out
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        ([], "which one? noria sessions list"),
+        (["lst"], "there is no noria sessions lst"),
+        (["undo"], "noria sessions undo is not built yet"),
+        (["show"], "which session?"),
+        (["show", "zzz"], "no session has an id that begins with 'zzz'"),
+        (["list", "x"], "takes no 'x'"),
+        (["show", "x", "--output-format", "stream-json"], "prints text or json"),
+    ],
+)
+def test_sessions_used_badly(house: House, words: list[str], says: str) -> None:
+    ran = house.noria("sessions", *words)
+    assert ran.status == 2
+    assert says in ran.expect_one_line()

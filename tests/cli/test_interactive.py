@@ -1,0 +1,189 @@
+"""The interactive mode at a real pseudo-terminal: prompts, questions, steering, Ctrl-C, commands."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from noria.testing import ModelServer
+from noria.testing import Turn as Said
+from tests.cli.kit import House
+from tests.cli.test_asking import AtTerminal
+
+ASKS: list[Said] = [
+    {"text": "I'll make a file.", "calls": [["run_command", {"command": "touch made"}]]},
+    {"text": "That was it."},
+]
+SLOW: list[Said] = [
+    {"text": "Wait.", "calls": [["run_command", {"command": "touch on; sleep 2"}]]},
+    {"text": "Waited."},
+]
+GOAL = ("--permission-mode", "goal")
+
+
+@pytest.fixture
+def server() -> Iterator[ModelServer]:
+    with ModelServer(ASKS) as running:
+        yield running
+
+
+@pytest.fixture
+def house(tmp_path: Path, server: ModelServer) -> House:
+    return House(tmp_path, server.url)
+
+
+def users(server: ModelServer) -> list[str]:
+    return [m["content"] for m in server.requests[-1]["messages"] if m["role"] == "user"]
+
+
+def until(path: Path) -> None:
+    end = time.monotonic() + 20
+    while not path.exists():
+        assert time.monotonic() < end
+        time.sleep(0.02)
+
+
+@pytest.mark.seed("T01")
+def test_a_conversation(house: House, server: ModelServer) -> None:
+    """T01, noria's form: the terminal mode with /compact and /undo (which says that it is not built yet); --session
+    names a session; the daemon comes later."""
+    at = AtTerminal(house, "--session", "mine")
+    at.see("/help")
+    at.see("> ")
+    at.type("make it\n")
+    at.see("Allow it?")
+    at.type("y\n")
+    at.see("That was it.")
+    assert (house.workspace / "made").exists()
+    at.type("/undo\n")
+    at.see("/undo is not built yet")
+    at.type("/compcat\n")
+    at.see("there is no command /compcat; did you mean /compact?")
+    at.type("/compact the file's name\n")
+    end = time.monotonic() + 20
+    while "summary" not in json.dumps(server.requests[-1]["messages"][-1]):
+        assert time.monotonic() < end
+        time.sleep(0.05)
+    assert "the file's name" in users(server)[-1]
+    at.see("could not be made smaller")
+    at.type("/exit\n")
+    assert at.end() == 0
+    assert "noria --resume " in at.shown
+    server.script = lambda request: {"text": "Nothing more."}
+    again = AtTerminal(house, "--session", "mine", "and then?")
+    again.see("Nothing more.")
+    again.type("\x04")
+    assert again.end() == 0
+    assert "and then?" in users(server)[-1] and "make it" in users(server)[0]
+
+
+def test_no_is_no_and_other_words_are_what_to_do_instead(house: House, server: ModelServer) -> None:
+    at = AtTerminal(house, "make it")
+    at.see("Allow it?")
+    at.type("\n")
+    at.see("refused run_command")
+    at.see("That was it.")
+    at.shown = ""
+    server.script = lambda request: ASKS["something else" in str(request["messages"][-1])]
+    at.type("again\n")
+    at.see("Allow it?")
+    at.type("call it something else\n")
+    at.see("(it is not run; the model reads your words)")
+    at.see("That was it.")
+    at.type("/exit\n")
+    assert at.end() == 0
+    assert users(server)[-1].endswith("call it something else")
+    assert "was asked for permission and said something else" in str(server.requests[-1]["messages"])
+    assert not (house.workspace / "made").exists()
+
+
+@pytest.mark.case("J02")
+def test_steering_while_it_works(house: House, server: ModelServer) -> None:
+    server.script = SLOW
+    at = AtTerminal(house, *GOAL, "go")
+    until(house.workspace / "on")
+    at.type("look at b too\n")
+    at.see("(taken up at the next step)")
+    at.see("Waited.")
+    at.type("/exit\n")
+    assert at.end() == 0
+    assert users(server) == ["go", "look at b too"]
+
+
+@pytest.mark.case("J02")
+def test_ctrl_c_stops_what_is_under_way_and_gives_back_what_was_typed(house: House, server: ModelServer) -> None:
+    server.script = SLOW
+    at = AtTerminal(house, *GOAL, "go")
+    until(house.workspace / "on")
+    at.type("and this\n")
+    at.see("(taken up at the next step)")
+    time.sleep(0.2)
+    began = time.monotonic()
+    at.type("\x03")
+    at.see("interrupted")
+    at.see("not taken up, type it again if it still holds: and this")
+    assert time.monotonic() - began < 1.5
+    server.script = lambda request: {"text": "Still here."}
+    at.type("hello?\n")
+    at.see("Still here.")
+    at.type("\x03")
+    at.see("Ctrl-C once more ends noria")
+    at.type("\x03")
+    assert at.end() == 130
+
+
+def test_one_ctrl_c_at_rest_ends_nothing(house: House, server: ModelServer) -> None:
+    server.script = []
+    at = AtTerminal(house)
+    at.see("> ")
+    at.type("half a thought\x03")
+    at.see("Ctrl-C once more ends noria")
+    at.type("a whole one\n")
+    at.see("All done.")
+    at.type("\x03")
+    time.sleep(0.3)
+    at.type("/exit\n")
+    assert at.end() == 0
+    assert users(server) == ["a whole one"]
+
+
+def test_several_lines_that_are_pasted_are_one_prompt(house: House, server: ModelServer) -> None:
+    server.script = []
+    at = AtTerminal(house)
+    at.see("> ")
+    at.type("first\nsecond\n\nthird\n")
+    at.see("All done.")
+    at.type("/exit\n")
+    assert at.end() == 0
+    assert users(server) == ["first\nsecond\n\nthird"]
+
+
+def test_a_failure_and_the_next_prompt(house: House, server: ModelServer) -> None:
+    server.script, server.faults = [], {0: 400}
+    at = AtTerminal(house, "go")
+    at.see("error: ")
+    at.type("once more\n")
+    at.see("All done.")
+    at.type("/exit\n")
+    assert at.end() == 0
+
+
+@pytest.mark.parametrize(
+    ("flags", "says"),
+    [
+        (["--output-format", "json"], "--output-format needs -p"),
+        (["--json-schema", "x"], "--json-schema needs -p"),
+        (["-o", "x"], "--output needs -p"),
+        (["--image", "none.png"], "--image none.png cannot be read"),
+        (["--model", "nonsense"], "unknown model nonsense"),
+        (["--resume", "zzz"], "no session has an id"),
+    ],
+)
+def test_flags_that_will_not_do(house: House, flags: list[str], says: str) -> None:
+    at = AtTerminal(house, *flags)
+    assert at.end() == 2
+    assert says in at.shown and "Traceback" not in at.shown
