@@ -167,6 +167,36 @@ def test_what_searches_claim(tmp_path: Path) -> None:
     assert not conflict(claims(made("todo_write", items=[])), inside)
 
 
+def test_searches_stay_inside_and_are_there_in_every_mode(tmp_path: Path) -> None:
+    """Where a search looks is judged as a path that is read is; in plan mode too one may look and keep a list."""
+
+    async def work() -> None:
+        configured = settings(tmp_path)
+        (tmp_path / "work/a.txt").write_text("needle\n")
+        (tmp_path / "beside").mkdir()
+        (tmp_path / "beside/secret.txt").write_text("needle\n")
+        (tmp_path / "work/link").symlink_to(tmp_path / "beside")
+        calls = (
+            call("grep", pattern="needle", path=".."), call("glob", pattern="../beside/*"), call("list_dir", path="link"),
+            call("grep", pattern="needle", path="link"), call("grep", pattern="needle"), call("glob", pattern="**/*.txt"),
+        )  # fmt: skip
+        async with await Session.open(
+            configured, Which("memory"), model=model(say("I look.", *calls), "ok")
+        ) as session:
+            await session.run("go")
+            *outside, first, second = results(session)
+            assert len(outside) == 4 and all("is outside the workspace" in text for text in outside)
+            assert (first, second) == ("a.txt", "a.txt")
+        planned = settings(tmp_path, mode="plan")
+        items = [{"content": "look", "status": "in_progress"}]
+        script = model(say("I plan.", call("todo_write", items=items), call("grep", pattern="needle")), "ok")
+        async with await Session.open(planned, Which("memory"), model=script) as session:
+            await session.run("go")
+            assert results(session) == ["0 of 1 done; now: look", "a.txt"]
+
+    run(work())
+
+
 def test_without_ripgrep_the_searches_are_not_offered_and_a_person_is_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
