@@ -177,9 +177,13 @@ def test_searches_stay_inside_and_are_there_in_every_mode(tmp_path: Path) -> Non
         (tmp_path / "beside/secret.txt").write_text("needle\n")
         (tmp_path / "work/link").symlink_to(tmp_path / "beside")
         calls = (
-            call("grep", pattern="needle", path=".."), call("glob", pattern="../beside/*"), call("list_dir", path="link"),
-            call("grep", pattern="needle", path="link"), call("grep", pattern="needle"), call("glob", pattern="**/*.txt"),
-        )  # fmt: skip
+            call("grep", pattern="needle", path=".."),
+            call("glob", pattern="../beside/*"),
+            call("list_dir", path="link"),
+            call("grep", pattern="needle", path="link"),
+            call("grep", pattern="needle"),
+            call("glob", pattern="**/*.txt"),
+        )
         async with await Session.open(
             configured, Which("memory"), model=model(say("I look.", *calls), "ok")
         ) as session:
