@@ -26,7 +26,7 @@ from noria.core.state import State
 from noria.models.catalog import Endpoint
 from noria.models.scripted import ScriptedModel, Turn, call, say
 from noria.runtime.bus import Happened
-from noria.testing import ModelServer, Turn
+from noria.testing import ModelServer
 from noria.testing import Turn as Said
 from tests.cli.kit import PYTHON, House
 
@@ -158,8 +158,10 @@ def test_a_reader_that_goes_away_ends_nothing(house: House) -> None:
 @pytest.mark.seed("Q18", "Q19")
 def test_a_reader_that_stands_still_holds_up_no_interrupt(house: House, server: ModelServer) -> None:
     """Q19: the agent and whoever shows it are tasks of their own, with a queue between them."""
-    turn: Turn = {"calls": [["run_command", {"command": "yes | head -c 400000; touch done"}]]}
-    server.script = [turn] * 40
+    turns: list[Said] = [
+        {"calls": [["run_command", {"command": f"yes | head -c 400000; echo {n}"}]]} for n in range(99)
+    ]
+    server.script = turns
     reader, writer = os.pipe()
     process = subprocess.Popen(
         house.argv("-p", "x", *GOAL, *STREAM, "--max-steps", "0"), cwd=house.workspace, env=house.env,
