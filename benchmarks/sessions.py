@@ -15,15 +15,13 @@ import subprocess
 import sys
 import time
 from contextlib import AsyncExitStack
-from typing import Any
-
-from tests.e2e.model_server import ModelServer, turns_so_far
 
 import noria
 from noria.core.content import Usage
 from noria.core.ports import Answered, Emit, Failure, ModelRequest
 from noria.core.state import ModelSpec
 from noria.core.transcript import Transcript
+from noria.testing import ModelServer, Request, Turn, turns_so_far
 
 STEPS = 20
 RESULT = 2_000  # bytes
@@ -41,7 +39,7 @@ async def look(k: int) -> str:
 def serve() -> None:
     """The server: asks for `look` twenty times, then answers; ends when its input does."""
 
-    def script(request: dict[str, Any]) -> dict[str, Any]:
+    def script(request: Request) -> Turn:
         server.requests.clear()
         k = turns_so_far(request)
         return {"text": f"step {k}", "calls": [["look", {"k": k}]]} if k < STEPS else {"text": "All done."}

@@ -7,7 +7,7 @@ import pathlib
 import subprocess
 import sys
 
-from tests.e2e.model_server import ModelServer
+from noria.testing import ModelServer
 from tests.e2e.run import Place
 
 

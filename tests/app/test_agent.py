@@ -19,8 +19,8 @@ from noria.core.errors import UsageError
 from noria.core.ports import Answered, Emit, Failure, ModelRequest
 from noria.core.state import ModelSpec
 from noria.core.transcript import Prompt, Step, Transcript
+from noria.testing import ModelServer
 from noria.tools.schema import writes
-from tests.e2e.model_server import ModelServer
 
 
 @pytest.fixture(autouse=True)

@@ -15,8 +15,8 @@ import pytest
 from noria.cli.progress import plain
 from noria.cli.terminal import question
 from noria.core.content import make_call
+from noria.testing import ModelServer
 from tests.cli.kit import House
-from tests.e2e.model_server import ModelServer
 
 ASKS = [
     {"text": "I'll make a file.", "calls": [["run_command", {"command": "touch made"}]]},
@@ -28,6 +28,7 @@ ASKS = [
 def server() -> Iterator[ModelServer]:
     with ModelServer(ASKS) as running:
         yield running
+        assert running.violations == []
 
 
 @pytest.fixture

@@ -11,8 +11,8 @@ from threading import Thread
 
 import pytest
 
+from noria.testing import ModelServer
 from tests.cli.kit import House
-from tests.e2e.model_server import ModelServer
 
 HTML = b"<!doctype html><html><head><title>404</title></head><body><h1>Not Found</h1></body></html>"
 MESSAGES = (
@@ -54,6 +54,7 @@ class Fixed:
 def good() -> Iterator[ModelServer]:
     with ModelServer(lambda request: {"text": "here I am"}) as server:
         yield server
+        assert server.violations == []
 
 
 @pytest.fixture

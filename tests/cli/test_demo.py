@@ -13,11 +13,11 @@ from noria.cli.demo_script import RUN, next_reply
 from noria.core.content import Result, Text
 from noria.core.state import mint
 from noria.core.transcript import Origin, Prompt, Step, Transcript
+from noria.testing import ModelServer
 from noria.tools import edit, files, registry, shell
 from noria.tools.registry import ToolSet
 from noria.tools.schema import Tool, tool
 from tests.cli.kit import PYTHON, House
-from tests.e2e.model_server import ModelServer
 
 
 @pytest.mark.seed("A05", "X22")

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from noria.testing import ModelServer, Turn
 from tests.cli.kit import PYTHON, House
-from tests.e2e.model_server import ModelServer
 
 TWO_STEPS = [{"text": "I'll look.", "calls": [["run_command", {"command": "echo one"}]]}, {"text": "Found **one**."}]
 NOISY = {"PYTHONWARNINGS": "always", "DEBUG": "1", "PYTHONDEVMODE": "1", "NORIA_MAX_STEP": "3"}
@@ -21,6 +21,7 @@ NOISY = {"PYTHONWARNINGS": "always", "DEBUG": "1", "PYTHONDEVMODE": "1", "NORIA_
 def server() -> Iterator[ModelServer]:
     with ModelServer(TWO_STEPS) as running:
         yield running
+        assert running.violations == []
 
 
 @pytest.fixture
@@ -283,7 +284,8 @@ def test_mistakes_in_the_flags_are_an_object_too(house: House, mistake: tuple[st
 
 @pytest.mark.case("K01")
 def test_an_answer_that_goes_on_after_the_output_limit_is_printed_whole(house: House, server: ModelServer) -> None:
-    parts = iter([{"text": "The answer ", "finish": "length"}, {"text": "is 42."}])
+    turns: list[Turn] = [{"text": "The answer ", "end": "cut"}, {"text": "is 42."}]
+    parts = iter(turns)
     server.script = lambda request: next(parts)
     ran = house.run("-p", "x", "-o", "last.txt")
     assert (ran.status, ran.out) == (0, "The answer is 42.\n")

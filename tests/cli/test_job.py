@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from noria.testing import ModelServer, Request, Turn, turns_so_far
 from tests.cli.kit import House
-from tests.e2e.model_server import ModelServer, turns_so_far
 
 README = """# bucket
 
@@ -27,7 +27,7 @@ npm install bucket
 """
 
 
-def script(request: dict) -> dict:
+def script(request: Request) -> Turn:
     """Looks before it edits, edits what it saw, checks, and says so."""
     results = [m["content"] for m in request["messages"] if m["role"] == "tool"]
     match turns_so_far(request):
@@ -69,5 +69,6 @@ def test_the_install_command_becomes_pnpm(tmp_path: Path) -> None:
         assert [m["role"] for m in server.requests[-1]["messages"]] == [
             "system", "user", *["assistant", "tool"] * 3,
         ]  # fmt: skip
+        assert server.violations == []
         prefix = [json.dumps(r["messages"]) for r in server.requests]
         assert all(b.startswith(a[:-1]) for a, b in itertools.pairwise(prefix))

@@ -7,14 +7,15 @@ from pathlib import Path
 
 import pytest
 
+from noria.testing import ModelServer
 from tests.cli.kit import House
-from tests.e2e.model_server import ModelServer
 
 
 @pytest.fixture
 def server() -> Iterator[ModelServer]:
     with ModelServer([]) as running:
         yield running
+        assert running.violations == []
 
 
 @pytest.fixture

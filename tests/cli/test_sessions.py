@@ -9,15 +9,16 @@ from pathlib import Path
 
 import pytest
 
+from noria.testing import ModelServer
 from tests.cli.kit import House
 from tests.cli.test_signals import sleeping
-from tests.e2e.model_server import ModelServer
 
 
 @pytest.fixture
 def server() -> Iterator[ModelServer]:
     with ModelServer(lambda request: {"text": f"answer {sum(m['role'] == 'user' for m in request['messages'])}"}) as it:
         yield it
+        assert it.violations == []
 
 
 @pytest.fixture

@@ -20,10 +20,10 @@ from noria.core.transcript import Step
 from noria.models.catalog import Endpoint
 from noria.models.client import http_model
 from noria.models.scripted import call, say
+from noria.testing import ModelServer
 from noria.tools.run import Run
 from noria.tools.schema import tool
 from noria.tools.shell import Running
-from tests.e2e.model_server import ModelServer
 from tests.e2e.run import processes_with
 from tests.runtime.rig import Rig
 

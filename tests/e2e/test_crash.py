@@ -17,8 +17,8 @@ from typing import Any
 import pytest
 
 from noria.core.transcript import Step
+from noria.testing import ModelServer, Request, Turn, turns_so_far
 from tests.e2e.history import check_history
-from tests.e2e.model_server import ModelServer, Turn, turns_so_far
 from tests.e2e.run import Place, processes_with
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks at /proc")
@@ -31,7 +31,7 @@ COMMITS = range(1, 21) if ALL else range(1, 21, 4)
 def script(steps: int) -> Any:
     """Each step appends two lines by commands and writes two files side by side; some commands take a while."""
 
-    def turn(request: dict[str, Any]) -> Turn:
+    def turn(request: Request) -> Turn:
         k = turns_so_far(request)
         if k >= steps:
             return {"text": "All done."}
@@ -51,6 +51,7 @@ def script(steps: int) -> Any:
 
 def verify(place: Place, server: ModelServer, steps: int, before: int) -> None:
     """The session is whole: legal requests, results that agree with what happened, nothing left running."""
+    assert server.violations == []
     for request in server.requests[before:]:
         check_history(request)
     state = place.state()

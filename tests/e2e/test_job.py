@@ -13,8 +13,8 @@ import time
 
 import pytest
 
+from noria.testing import ModelServer, Request, Turn, turns_so_far
 from tests.e2e.history import check_history
-from tests.e2e.model_server import ModelServer, Turn, turns_so_far
 from tests.e2e.run import Place
 
 SHAPES = '''"""Shapes."""
@@ -77,7 +77,7 @@ SCRIPT: list[Turn] = [
 ]  # fmt: skip
 
 
-def turn(request: dict[str, object]) -> Turn:
+def turn(request: Request) -> Turn:
     """The script, by what the history says."""
     k = turns_so_far(request)
     return SCRIPT[k] if k < len(SCRIPT) else {"text": "Both bugs are fixed; the tests pass."}
@@ -101,6 +101,7 @@ def test_a_fix_with_a_429_a_cut_stream_an_interrupt_and_a_resume(tmp_path: pathl
         status, result, err = place.run("-c", "go on")
         assert (status, result["outcome"]) == (0, "completed"), err
         assert result["text"] == "Both bugs are fixed; the tests pass."
+        assert server.violations == []
         for request in server.requests:
             check_history(request)
     assert (place.work / "count").read_text().split() == ["one", "two"]

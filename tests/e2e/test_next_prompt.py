@@ -10,8 +10,8 @@ import pytest
 from noria import Options, Session
 from noria.core import events as ev
 from noria.runtime.bus import Happened
+from noria.testing import ModelServer, Request, Turn, turns_so_far
 from tests.e2e.history import check_history
-from tests.e2e.model_server import ModelServer, turns_so_far
 from tests.e2e.run import processes_with
 
 
@@ -26,7 +26,7 @@ def test_a_call_that_was_interrupted_has_a_result_and_the_next_prompt_works(
     calls = [["read_file", {"path": "ok.txt"}]] * finished + [["run_command", {"command": f"exec -a {mark} sleep 30"}]]
     (tmp_path / "ok.txt").write_text("fine\n")
 
-    def turn(request: dict[str, object]) -> dict[str, object]:
+    def turn(request: Request) -> Turn:
         return {"text": "", "calls": calls} if turns_so_far(request) == 0 else {"text": "Going on."}
 
     async def main(server: ModelServer) -> None:
@@ -50,6 +50,7 @@ def test_a_call_that_was_interrupted_has_a_result_and_the_next_prompt_works(
     with ModelServer(turn) as server:
         asyncio.run(asyncio.wait_for(main(server), 30))
     assert len(server.requests) == 2
+    assert server.violations == []
     check_history(server.requests[1])
     results = [m["content"] for m in server.requests[1]["messages"] if m["role"] == "tool"]
     assert len(results) == finished + 1
@@ -61,7 +62,7 @@ def test_a_call_that_was_interrupted_has_a_result_and_the_next_prompt_works(
 def test_a_call_whose_arguments_were_still_streaming_is_dropped(tmp_path: pathlib.Path) -> None:
     long = {"command": "echo " + "x" * 4_000}
 
-    def turn(request: dict[str, object]) -> dict[str, object]:
+    def turn(request: Request) -> Turn:
         if len(server.requests) == 1:
             return {"text": "I will run it.", "calls": [["run_command", long]], "pace": 0.02}
         return {"text": "Going on."}
@@ -80,6 +81,7 @@ def test_a_call_whose_arguments_were_still_streaming_is_dropped(tmp_path: pathli
 
     with ModelServer(turn) as server:
         asyncio.run(asyncio.wait_for(main(), 30))
+    assert server.violations == []
     check_history(server.requests[1])
     said = [m for m in server.requests[1]["messages"] if m["role"] == "assistant"]
     assert said == [{"role": "assistant", "content": "I will run it."}]

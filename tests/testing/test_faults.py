@@ -20,7 +20,7 @@ TEXT = "one two three four five six seven eight"
 
 def streaming(dialect: Dialect, streamed: bool = True) -> dict[str, Any]:
     """A legal request, streamed or whole."""
-    return plain(dialect, **({"stream": True} if streamed and dialect != "gemini" else {}))
+    return plain(dialect) | ({"stream": True} if streamed and dialect != "gemini" else {})
 
 
 @pytest.mark.parametrize("streamed", [True, False], ids=["streamed", "whole"])

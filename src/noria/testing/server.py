@@ -34,7 +34,7 @@ class ModelServer:
         assert server.violations == []
 
     `script`: turns, or a function of the request (it runs in the server's thread; what it raises, `with` raises at its
-    end). `follow`: where a list of turns stands. `final`: what is said when they are over, and where calls are forbidden.
+    end). `follow`: where a list of turns stands. `final`: what is said when they are over, or calls are forbidden.
     `faults`: by the number of the request, from 0, or a function of the request. `pace`: seconds between chunks.
     `profiles`: kinds of servers whose rules are added (`noria.testing.PROFILES`). `ignore`: ids of rules to leave out.
     `validate`: whether requests are checked at all; a request that breaks a rule gets the API's own error, and does not
