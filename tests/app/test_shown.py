@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from noria.app.config import read
+from noria.app.config import gather, read
+from noria.app.mistakes import mistakes
 from noria.app.settings import Config, Options
 from noria.app.shown import MASK, MEANS, check, explain, show
 from noria.core.errors import UsageError
@@ -160,6 +161,15 @@ def test_values_have_origins_and_secrets_are_masked(tmp_path: Path) -> None:
     assert lines["models.b.key"] == (f'"{MASK}"', ["key_command"])
     assert lines["models.c.key"] == ("null", ["OPENAI_API_KEY is not set"])
     assert lines["mcp.m.env.TOKEN"][0] == f'"{MASK}"'
+
+
+def test_the_guide_is_true(tmp_path: Path) -> None:
+    """Its example is a configuration without a mistake, and has every key."""
+    guide = (Path(__file__).resolve().parents[2] / "docs/guides/configuration.md").read_text()
+    text = guide.partition("```toml\n")[2].partition("```")[0]
+    options, env = at(tmp_path, text)
+    assert mistakes(gather(options, env).sources) == []
+    assert [key for key in MEANS if key.split(".")[-1] not in text and "profile" not in key] == []
 
 
 def test_lists_that_join_name_all_their_places(tmp_path: Path) -> None:

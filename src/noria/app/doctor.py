@@ -104,6 +104,11 @@ def _machine(env: Mapping[str, str]) -> Iterator[Finding]:
         path = which(program, path=env.get("PATH"))
         level: Level = "ok" if path else "wrong" if program == "bash" else "note"
         yield Finding(level, program, path or f"not found; {why}")
+    from noria.tools.registry import builtin
+
+    for tool in builtin():
+        if tool.missing:
+            yield Finding("note", f"tool {tool.name}", tool.missing)
     for variable in PROXIES:
         value = env.get(variable) or env.get(variable.lower()) or ""
         if value:
@@ -173,7 +178,7 @@ async def _call(endpoint: Endpoint) -> Finding:
     from noria.models.transport import Transport
     from noria.tools.registry import builtin
 
-    specs = tuple(tool.spec for tool in builtin())
+    specs = tuple(tool.spec for tool in builtin() if not tool.missing)
     model = http_model(endpoint, tools=specs, transport=Transport())
     prompt = Prompt((Text("Answer with the one word: ready. Call no tool."),))
     transcript = Transcript().append(prompt, Origin(1))
