@@ -53,6 +53,7 @@ def test_nothing_is_kept_at_the_provider_and_nothing_sent_that_was_not_set() -> 
     plain = body(go, tools=(), system="")
     assert plain.keys() == {"model", "stream", "store", "include", "input"}
     assert plain["store"] is False and plain["include"] == ["reasoning.encrypted_content"]
+    assert "include" not in body(go, model="gpt-4.1") and "include" in body(go, model="gpt-5.1")
     full = body(go, max_output_tokens=99, temperature=0.0, reasoning_effort="high", stream=False)
     assert full["instructions"] == "You are noria." and full["stream"] is False
     assert (full["max_output_tokens"], full["temperature"], full["reasoning"]) == (99, 0.0, {"effort": "high"})

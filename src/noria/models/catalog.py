@@ -54,6 +54,11 @@ def context_window(model: str) -> int:
     return _known(model)[0]
 
 
+def reasons(model: str) -> bool:
+    """Whether a model may reason: those of OpenAI that do not refuse to be asked for their reasoning."""
+    return not model.rpartition("/")[2].startswith(("gpt-3", "gpt-4", "chatgpt-4"))
+
+
 class Price(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Dollars for a million tokens. `cached` is that of input read from the provider's cache: input's unless given."""
 

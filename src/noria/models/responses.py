@@ -16,7 +16,7 @@ from noria.core.effects import Calls
 from noria.core.ports import Emit, ToolSpec
 from noria.core.transcript import Entry, Note, Prompt, Step, Summary, Transcript
 from noria.models import words
-from noria.models.catalog import Endpoint
+from noria.models.catalog import Endpoint, reasons
 from noria.models.encode import History, Images, WireIds, quoted, wire_name
 from noria.models.pictures import USUAL, Pictures
 from noria.models.responses_reader import ResponsesReader
@@ -146,8 +146,9 @@ class Responses(Spoken):
             ("model", quoted(endpoint.model)),
             ("stream", b"true" if endpoint.stream else b"false"),
             ("store", b"false"),
-            ("include", b'["reasoning.encrypted_content"]'),
         ]
+        if reasons(endpoint.model):
+            fields.append(("include", b'["reasoning.encrypted_content"]'))
         if endpoint.max_output_tokens:
             fields.append(("max_output_tokens", str(endpoint.max_output_tokens).encode()))
         if endpoint.temperature is not None:
