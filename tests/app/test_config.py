@@ -10,7 +10,7 @@ from noria.app.config import load, places
 from noria.app.endpoint import local
 from noria.app.settings import Options, Settings
 from noria.core.errors import UsageError
-from noria.models.catalog import Endpoint, Price
+from noria.models.catalog import Endpoint, Price, Profile
 
 KEY = {"OPENAI_API_KEY": "sk-test"}
 
@@ -138,6 +138,22 @@ def test_a_window_that_is_known_or_set(tmp_path: Path) -> None:
     assert settings(tmp_path, "", env, model="chat:other").models[0].context_window == 0
     file = '[models.a]\nmodel = "claude-x"\ncontext_window = 1000000\ndialect = "messages"'
     assert settings(tmp_path, file, env, model="a").models[0].context_window == 1_000_000
+
+
+@pytest.mark.case("I05")
+def test_a_server_s_profile(tmp_path: Path) -> None:
+    file = """
+        [models.a]
+        base_url = "http://localhost:1/v1"
+        max_output_tokens = 9
+        [models.a.profile]
+        output_parameter = "max_completion_tokens"
+        images = false
+    """
+    got = settings(tmp_path, file, {"NORIA_MODELS_A_PROFILE_BRIDGE": "true"}, model="a").models[0]
+    assert got.profile == Profile(output_parameter="max_completion_tokens", images=False, bridge=True)
+    wrong = file.replace("images", "image")
+    assert "there is no key models.a.profile.image; did you mean images?" in mistake(tmp_path, wrong, {}, model="a")
 
 
 def test_the_way_of_the_key_can_be_set(tmp_path: Path) -> None:
