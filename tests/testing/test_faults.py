@@ -77,9 +77,11 @@ def test_slow_is_slow() -> None:
         assert time.monotonic() - begun > 0.2
 
 
+@pytest.mark.case("K01")
 @pytest.mark.parametrize("status", [400, 401, 403, 404, 408, 413, 422, 429, 500, 502, 503, 504, 529])
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_each_status_has_the_form_of_its_api(dialect: Dialect, status: int) -> None:
+    """K01, the server's side: each failure that an exit status is about can be had, in the API's own form."""
     with ModelServer(faults={0: status}) as server:
         got = post(server, dialect, plain(dialect))
     assert got.status == status and got.headers["retry-after"] == "0"
