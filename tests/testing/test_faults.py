@@ -131,6 +131,13 @@ def test_refusals_in_the_words_of_each_api(dialect: Dialect, name: str) -> None:
         assert post(server, dialect, plain(dialect)).status == 200
 
 
+def test_headers_of_its_own() -> None:
+    page = Status(502, {"Content-Type": "text/html"}, body="<html>Bad gateway</html>")
+    with ModelServer(faults={0: page}) as server:
+        got = post(server, "chat", plain("chat"))
+    assert (got.status, got.headers["content-type"], got.body) == (502, "text/html", b"<html>Bad gateway</html>")
+
+
 def test_faults_as_a_function() -> None:
     def every_other(request: Request) -> int | None:
         return 503 if request.number % 2 == 0 else None

@@ -81,6 +81,8 @@ def test_legal_in_other_ways() -> None:
     assert check("chat", chat) == []  # the last message is a tool's
     chat["messages"].append({"role": "user", "content": "And?"})
     assert check("chat", chat) == []  # a person steers after a call step
+    chat["messages"][2]["content"] = ""
+    assert check("chat", chat) == []  # what OpenAI's own client sends back of a reply that only calls
     newer = plain("chat", max_completion_tokens=9) | {"model": "gpt-5.1"}
     assert check("chat", newer) == []
     paused = plain("messages")

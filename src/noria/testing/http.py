@@ -65,7 +65,9 @@ class Answer:
     async def whole(self, status: int, body: Any, kind: str = JSON, headers: Mapping[str, str] | None = None) -> None:
         """A whole answer; what is neither bytes nor a string is sent as JSON."""
         data = body if isinstance(body, bytes) else (body if isinstance(body, str) else json.dumps(body)).encode()
-        self._head(status, {"content-type": kind, "content-length": str(len(data)), **(headers or {})})
+        given = {} if headers is None else headers
+        own = {} if "content-type" in {name.lower() for name in given} else {"content-type": kind}
+        self._head(status, {**own, "content-length": str(len(data)), **given})
         self._writer.write(data)
         await self._writer.drain()
 

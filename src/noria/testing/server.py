@@ -74,7 +74,7 @@ class ModelServer:
         self._profiles, self._ignore, self._validate = frozenset(profiles), frozenset(ignore), validate
         self._key, self._models, self._issued = key, models, Issued(signing_key)
         self._listen = (host, port)
-        self._loop = asyncio.new_event_loop()
+        self._loop: asyncio.AbstractEventLoop | None = None
         self._ready = threading.Event()
         self._thread = threading.Thread(target=self._main, name="noria.testing", daemon=True)
         self._failed: BaseException | None = None
@@ -100,7 +100,7 @@ class ModelServer:
 
     def stop(self) -> None:
         """Close every connection and end the thread."""
-        if self._thread.is_alive():
+        if self._loop is not None and self._thread.is_alive():
             self._loop.call_soon_threadsafe(self._loop.stop)
             self._thread.join(10)
 
@@ -123,24 +123,24 @@ class ModelServer:
         return self.url if dialect in ("chat", "responses") else self.root
 
     def _main(self) -> None:
-        asyncio.set_event_loop(self._loop)
+        self._loop = loop = asyncio.new_event_loop()
+        asyncio.set_event_loop(loop)
         try:
-            serving = asyncio.start_server(self._serve, *self._listen, limit=1 << 26)
-            server = self._loop.run_until_complete(serving)
+            server = loop.run_until_complete(asyncio.start_server(self._serve, *self._listen, limit=1 << 26))
+            host, port = server.sockets[0].getsockname()[:2]
+            self.root = f"http://{host}:{port}"
+            self._ready.set()
+            loop.run_forever()
+            server.close()
+            tasks = asyncio.all_tasks(loop)
+            for task in tasks:
+                task.cancel()
+            loop.run_until_complete(asyncio.gather(*tasks, return_exceptions=True))
         except OSError as error:
             self._failed = error
             self._ready.set()
-            return
-        host, port = server.sockets[0].getsockname()[:2]
-        self.root = f"http://{host}:{port}"
-        self._ready.set()
-        self._loop.run_forever()
-        server.close()
-        tasks = asyncio.all_tasks(self._loop)
-        for task in tasks:
-            task.cancel()
-        self._loop.run_until_complete(asyncio.gather(*tasks, return_exceptions=True))
-        self._loop.close()
+        finally:
+            loop.close()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.open += 1

@@ -72,12 +72,12 @@ def content(request: Request) -> Problem | None:
 
 @TABLE.rule("Moonshot API (must not be empty); " + REFERENCE)
 def blank(request: Request) -> Problem | None:
-    """No message and no text part is empty. (A tool may have said nothing.)"""
+    """No message and no text part is empty, but a tool may have said nothing, and so may a reply with calls."""
     for k, message in _said(request):
         given, role = message.get("content"), message.get("role")
         if role == "tool":
             continue
-        hollow = given == [] or (isinstance(given, str) and not given.strip())
+        hollow = given == [] or (isinstance(given, str) and not given.strip() and not message.get("tool_calls"))
         parts = [p.get("text") for _, p in dicts(given) if p.get("type") == "text"]
         if hollow or any(not isinstance(text, str) or not text.strip() for text in parts):
             return Problem(f"Invalid request: the message at position {k} with role '{role}' must not be empty")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
@@ -127,11 +128,10 @@ def texts(request: Request) -> Problem | None:
 @TABLE.rule("anomalyco/opencode#16717; Azure/azure-sdk-for-python#46092")
 def answered(request: Request) -> Problem | None:
     """Every call has its output, after it."""
+    outputs = {str(item.get("call_id")): k for k, item in _of(request, "function_call_output")}
     for k, call in _of(request, "function_call"):
-        ident = call.get("call_id")
-        outputs = [o.get("call_id") for place, o in _of(request, "function_call_output") if place > k]
-        if ident not in outputs:
-            return Problem(f"No tool output found for function call {ident}.", "input")
+        if outputs.get(str(call.get("call_id")), -1) < k:
+            return Problem(f"No tool output found for function call {call.get('call_id')}.", "input")
     return None
 
 
@@ -154,8 +154,8 @@ def orphans(request: Request) -> Problem | None:
 def call_ids_unique(request: Request) -> Problem | None:
     """No call id is used twice, and no call has two outputs."""
     for kind in ("function_call", "function_call_output"):
-        idents = [str(item.get("call_id")) for _, item in _of(request, kind)]
-        twice = [ident for ident in idents if idents.count(ident) > 1]
+        counts = Counter(str(item.get("call_id")) for _, item in _of(request, kind))
+        twice = [ident for ident in counts.elements() if counts[ident] > 1]
         if twice:
             return Problem(f"Duplicate call_ids submitted: {twice}", "input")
     return None
