@@ -128,8 +128,10 @@ def test_ctrl_c_stops_what_is_under_way_and_gives_back_what_was_typed(house: Hou
     at.see("not taken up, type it again if it still holds: and this")
     assert time.monotonic() - began < 1.5
     server.script = lambda request: {"text": "Still here."}
+    at.shown = ""
     at.type("hello?\n")
     at.see("Still here.")
+    at.see("\n> ")
     at.type("\x03")
     at.see("Ctrl-C once more ends noria")
     at.type("\x03")
@@ -142,8 +144,10 @@ def test_one_ctrl_c_at_rest_ends_nothing(house: House, server: ModelServer) -> N
     at.see("> ")
     at.type("half a thought\x03")
     at.see("Ctrl-C once more ends noria")
+    at.shown = ""
     at.type("a whole one\n")
     at.see("All done.")
+    at.see("\n> ")
     at.type("\x03")
     time.sleep(0.3)
     at.type("/exit\n")
