@@ -138,6 +138,21 @@ def test_ctrl_c_stops_what_is_under_way_and_gives_back_what_was_typed(house: Hou
     assert at.end() == 130
 
 
+def test_ctrl_c_at_a_question(house: House, server: ModelServer) -> None:
+    """It stops the turn, and nothing that was asked about is run."""
+    at = AtTerminal(house, "make it")
+    at.see("Allow it?")
+    at.type("\x03")
+    at.see("interrupted")
+    at.shown = ""
+    server.script = lambda request: {"text": "Still here."}
+    at.type("hello?\n")
+    at.see("Still here.")
+    at.type("/exit\n")
+    assert at.end() == 0
+    assert not (house.workspace / "made").exists()
+
+
 def test_one_ctrl_c_at_rest_ends_nothing(house: House, server: ModelServer) -> None:
     server.script = []
     at = AtTerminal(house)

@@ -90,17 +90,15 @@ class Session:
         await self.submit(prompt)
         return await self.rest()
 
-    async def submit(
-        self, prompt: str, mode: ev.Mode = "steer", images: Sequence[tuple[bytes, str]] = (), *, sender: str = ""
-    ) -> None:
+    async def submit(self, prompt: str, mode: ev.Mode = "steer", images: Sequence[tuple[bytes, str]] = ()) -> None:
         """Take a prompt up: at rest it opens a turn; in a turn it is steering, or a follow-up for after it. `images`:
-        bytes and media type of each; `sender`: the caller's own id of the prompt, so that it is taken up once."""
+        bytes and media type of each."""
         house = self._house
         await house.start()
         if self.state.turn is None:
             house.begin_turn()
         shown = [Image(house.keep(data, kind), kind, len(data)) for data, kind in images if house.keep]
-        await house.driver.send(ev.Submitted(Prompt((Text(prompt), *shown)), mode), sender)
+        await house.driver.send(ev.Submitted(Prompt((Text(prompt), *shown)), mode))
 
     async def compact(self, steer: str = "") -> None:
         """Have the history made smaller, at the next step or at once; `steer` says what to keep in mind."""

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from noria.core.effects import Decide
     from noria.runtime.bus import Subscription
 
+AGAIN = 3.0  # seconds in which a second Ctrl-C is one more
 PASTE = 0.03  # seconds that the next line of a paste may take
 HELP = """\
 /help            this
@@ -126,9 +127,11 @@ class Interactive:
         self._asks: list[Decide] = []
         self._log = self._debug(args.debug)
         self._presses = self._told = 0
+        self._last = 0.0  # when Ctrl-C was pressed
         self._before = 0  # the context's size before a compaction that was asked for
         self._pressed = asyncio.Event()
         self._ended = 0  # the signal that ends noria
+        self._stopping: asyncio.Future[None] | None = None
 
     def _debug(self, path: str | None) -> Log | None:
         if path is None:
@@ -192,6 +195,11 @@ class Interactive:
                 if rest and rest.done():
                     rest.result()
                     rest = None
+                if self._stopping:
+                    await self._stopping
+                    self._stopping = None
+                    if rest is None:
+                        rest = asyncio.ensure_future(self._rest(session))
                 if line.done() and not self._ended:
                     self._presses = 0
                     self._screen.typed()
@@ -242,7 +250,7 @@ class Interactive:
     async def _whole(self, typed: bytes) -> str:
         """The line, with those that were pasted along with it."""
         lines = [typed]
-        if not self._asks:
+        if not self._asks and not typed.startswith(b"/"):
             await asyncio.sleep(PASTE)
             while self._reader.waits():
                 more = await self._reader.next()
@@ -324,7 +332,9 @@ class Interactive:
         """Ctrl-C stops what is under way; at rest it says that one more ends noria. A second one ends it, at once where
         something is still being stopped."""
         self._pressed.set()
-        self._presses += 1
+        now = asyncio.get_running_loop().time()
+        self._presses = self._presses + 1 if now - self._last < AGAIN else 1
+        self._last = now
         idle = isinstance(session.state.phase, Idle)
         if number != signal.SIGINT or (idle and self._presses > 1):
             self._ended = number
@@ -335,9 +345,11 @@ class Interactive:
         elif self._presses > 1:
             session.kill()
             os._exit(130)
+        else:
+            self._screen.notice("stopping; Ctrl-C once more ends noria")
         if not idle:
             self._asks = []
-            self._task = asyncio.ensure_future(self._interrupt(session))
+            self._stopping = asyncio.ensure_future(self._interrupt(session))
 
     async def _interrupt(self, session: Session) -> None:
         try:
