@@ -314,6 +314,7 @@ def test_asking_leaves_the_session_quiet_until_a_person_answers(tmp_path: pathli
         rig = await Rig(tmp_path, [calls, "done"], mode="default", asked="person").open()
         state = await rig.run("go")
         assert isinstance(state.phase, Executing)
+        assert [type(e.verdict).__name__ for e in rig.events() if isinstance(e, ev.Decided)] == ["Ask", "Allow"]
         ask, held = state.owed  # the read waits: an allowed command may touch what it reads
         assert isinstance(ask, fx.Decide) and isinstance(held, fx.RunTool) and not held.launched
         await rig.driver.send(ev.Decided(ask.id, ev.Allow('{"command": "echo yes > said"}')))

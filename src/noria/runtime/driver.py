@@ -156,11 +156,11 @@ class Driver:
                 self._stop_short(refused)
                 return
             self._saved = self.state.count
-            owed_now = {e.id for e in self.state.owed}
+            owed = {e.id: e for e in self.state.owed if not (isinstance(e, fx.Decide) and e.waits)}
             for item in happened:
                 self.bus.publish(item)
                 for effect in item.effects:
-                    if not isinstance(effect, fx.Cancel | fx.RunTool) and effect.id in owed_now:
+                    if not isinstance(effect, fx.Cancel | fx.RunTool) and effect.id in owed:
                         self._performer.perform(effect, self.state)
             await self._snapshot(bool(rows))
             self._wake()
