@@ -70,6 +70,15 @@ def check(dialect: Dialect, fault: str, streamed: bool, got: Any) -> None:
                 got.json  # noqa: B018
 
 
+@pytest.mark.parametrize("fault", ["cut", "eof", "stall"])
+def test_a_reply_in_one_chunk_does_not_end_before_its_fault(fault: str) -> None:
+    body = plain("gemini") | {"tools": legal("gemini")["tools"]}
+    with ModelServer([{"calls": [["now", {}]]}], {0: fault}) as server:
+        got = post(server, "gemini", body, stream=True, timeout=0.3)
+        assert b"finishReason" not in got.body
+        assert said("gemini", post(server, "gemini", body, stream=True))["calls"] == [["now", {}]]
+
+
 def test_slow_is_slow() -> None:
     with ModelServer(faults={0: Slow(0.2)}) as server:
         begun = time.monotonic()

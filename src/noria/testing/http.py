@@ -75,14 +75,10 @@ class Answer:
         """The head of a chunked answer with status 200."""
         self._head(200, {"content-type": kind, "transfer-encoding": "chunked"})
 
-    async def send(self, data: bytes) -> None:
-        """One chunk."""
-        self._writer.write(b"%x\r\n%s\r\n" % (len(data), data))
-        await self._writer.drain()
-
-    async def end(self) -> None:
-        """The end of a chunked answer."""
-        self._writer.write(b"0\r\n\r\n")
+    async def send(self, *chunks: bytes, end: bool = False) -> None:
+        """Chunks, in one write. `end`: the end of the answer with them, as a server that does not dawdle sends it."""
+        framed = [b"%x\r\n%s\r\n" % (len(data), data) for data in chunks]
+        self._writer.write(b"".join([*framed, b"0\r\n\r\n"] if end else framed))
         await self._writer.drain()
 
     def reset(self) -> None:

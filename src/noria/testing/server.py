@@ -234,16 +234,17 @@ class ModelServer:
         if fault is None and not request.streamed:
             await answer.whole(200, b"".join(chunks), kind)
             return True
-        half = len(chunks) // 2
-        sent = chunks if fault is None else chunks[: min(3, half) if fault in ("stall", "ping") else max(1, half)]
+        half = chunks[: len(chunks) // 2]  # never the end mark, not even of a reply that is one chunk
+        sent = chunks if fault is None else half[:3] if fault in ("stall", "ping") else half
         if fault == "error":
             sent = sent + dialects.failing(request.dialect) if request.streamed else dialects.failing(request.dialect)
         pace = turn.get("pace", self.pace)
         answer.begin(kind)
-        for chunk in sent:
+        ends = fault not in ("stall", "ping", "cut")
+        for chunk in sent[:-1] if pace else ():
             await answer.send(chunk)
-            if pace:
-                await asyncio.sleep(pace)
+            await asyncio.sleep(pace)
+        await answer.send(*(sent[-1:] if pace else sent), end=ends)
         match fault:
             case "stall":
                 await reader.read()
@@ -255,7 +256,7 @@ class ModelServer:
                 await asyncio.sleep(0.02)
                 answer.reset()
             case _:
-                await answer.end()
+                pass
         return fault is None
 
     def _chunks(self, request: Request, said: Said) -> tuple[str, list[bytes]]:
