@@ -284,21 +284,21 @@ async def _furnish(
         house = House(settings, session, Driver(State(), parts, bus, claims), record, notices)
         house.opening = opened
     house.toolbox, house.gate, house.keep = toolbox, gate, journal.put
-    if outputs is not None and store is None:
-        house.closing.callback(outputs.clear)
-    elif outputs is not None:
-        house.closing.callback(sweep, os.path.dirname(outputs.folder), clock.now() / 1_000)
-    closing = (
-        store and not shared and store.close,
-        journal.close,
-        own and model.aclose,
-        toolbox.close,
-        house.driver.close,
-    )
-    for close in closing:
+    if outputs is not None:
+        _tidy(house, outputs, store is not None, clock.now())
+    for close in (store and not shared and store.close, journal.close, own and model.aclose, toolbox.close):
         if close:
             house.closing.push_async_callback(close)
+    house.closing.push_async_callback(house.driver.close)
     return house
+
+
+def _tidy(house: House, outputs: SpillFolder, kept: bool, now: int) -> None:
+    """At its end a session's spill files go with it where it is not kept; else those of long ago go."""
+    if kept:
+        house.closing.callback(sweep, os.path.dirname(outputs.folder), now / 1_000)
+    else:
+        house.closing.callback(outputs.clear)
 
 
 def _model(
