@@ -10,6 +10,7 @@ import os
 import pathlib
 import platform
 import re
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -189,7 +190,7 @@ def agents(runs: Mapping[str, Sequence[Run]], *, markdown: bool) -> str:
 
 
 def _cell(values: Sequence[float] | None, digits: int) -> str:
-    return f"{sorted(values)[len(values) // 2]:,.{digits}f}" if values else "-"
+    return f"{statistics.median(values):,.{digits}f}" if values else "-"
 
 
 def _markdown(head: Sequence[str], body: Sequence[Sequence[str]]) -> str:
