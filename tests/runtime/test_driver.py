@@ -533,3 +533,28 @@ def test_a_repeated_request_of_a_client_is_harmless(tmp_path: pathlib.Path) -> N
         assert len(rig.model.requests) == 1 and rig.state.turns == 1
 
     go(main)
+
+
+def test_only_the_launch_of_what_must_not_run_twice_is_written_through(tmp_path: pathlib.Path) -> None:
+    """Rule 25: full synchronisation for a launch that cannot be repeated; other rows may wait."""
+
+    class Watching(MemoryJournal):
+        def __init__(self) -> None:
+            super().__init__()
+            self.through: list[int] = []
+
+        async def append(self, rows: Sequence[Row], *, sync: bool = False) -> None:
+            if sync:
+                self.through += [r.event.effect for r in rows if isinstance(r.event, ev.Launched)]
+            await super().append(rows, sync=sync)
+
+    async def main() -> None:
+        journal = Watching()
+        turns = [[call("read_file", path="x")], [call("run_command", command="true")], "done"]
+        rig = await Rig(tmp_path, turns, journal=journal).open()
+        await rig.run("go")
+        await rig.close()
+        launched = [e.effect for e in rig.events() if isinstance(e, ev.Launched)]
+        assert journal.through == launched[1:]
+
+    go(main)
