@@ -254,14 +254,14 @@ def test_refused() -> None:
 # -- idle limits -------------------------------------------------------------------------------------------------
 
 
-def silent(*begun: bytes, ping: float = 0.0) -> Callable[[Peer, Asked], Any]:
-    """An answer that falls silent, or sends nothing but comments from then on."""
+def silent(*begun: bytes, ping: float = 0.0, said: bytes = b": ping\n\n") -> Callable[[Peer, Asked], Any]:
+    """An answer that falls silent, or sends nothing but `said` (comments) from then on."""
 
     async def answer(peer: Peer, got: Asked) -> None:
         await peer.send(b"".join(begun))
         while ping:
             await asyncio.sleep(ping)
-            await peer.send(chunk(b": ping\n\n"))
+            await peer.send(chunk(said))
         await peer.gone()
 
     return answer
@@ -284,6 +284,30 @@ def test_comments_alone_have_a_longer_limit_of_their_own(begun: tuple[bytes, ...
     began = time.monotonic()
     failure = failed(one(silent(*begun, ping=0.1), idle=QUICK))
     assert failure.kind == "timeout" and "nothing but comments" in failure.detail
+    assert 0.7 < time.monotonic() - began < 8
+
+
+def test_blanks_before_an_answer_that_is_not_streamed_do_no_harm() -> None:
+    """Some gateways send them while the model works."""
+    whole = json.dumps({"choices": [{"message": {"content": "Hi"}, "finish_reason": "stop"}]}).encode()
+
+    async def answer(peer: Peer, got: Asked) -> None:
+        await peer.send(HEAD.replace(b"text/event-stream", b"application/json"))
+        for piece in (b" ", b"  ", b"\n", whole[:9], whole[9:], b" ", b"\n"):
+            await peer.send(chunk(piece))
+            await asyncio.sleep(0.02)
+        await peer.send(END)
+
+    assert answered(one(answer, stream=False)).reply.text == "Hi"
+
+
+@pytest.mark.case("I04")
+@pytest.mark.parametrize("begun", [b"", b'{"choices": [{"message"'], ids=["from the start", "in the middle"])
+def test_blanks_alone_are_as_comments_in_an_answer_that_is_not_streamed(begun: bytes) -> None:
+    began = time.monotonic()
+    head = HEAD.replace(b"text/event-stream", b"application/json")
+    answer = silent(head, *([chunk(begun)] if begun else []), ping=0.1, said=b" ")
+    assert failed(one(answer, stream=False, idle=QUICK)).kind == "timeout"
     assert 0.7 < time.monotonic() - began < 8
 
 

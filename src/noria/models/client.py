@@ -140,7 +140,7 @@ class HttpModel:
             if not parser.alive and not begun.strip():
                 begun += chunk
                 if begun.removeprefix(BOM).lstrip()[:1] in (b"{", b"[", b"<"):
-                    decoder.whole(begun + await response.read(idle.between))
+                    decoder.whole(begun + await response.read(idle.between, blanks=idle.comments))
                     return ""
             limit = idle.between
             for event in parser.feed(chunk):

@@ -24,8 +24,8 @@ class Parser:
 
     Line ends are LF, CRLF or CR; a byte order mark, comments, unknown fields and blanks before a field are skipped;
     a blank after the colon is optional. A byte that is not UTF-8 becomes one U+FFFD. Events without data are dropped.
-    `alive` counts the data lines, and the pieces of lines that are no comments, so that a caller can tell
-    a server that works from one that only keeps the connection open.
+    `alive` counts the data lines, and the pieces of lines that are no comments and not blank, so that a caller can
+    tell a server that works from one that only keeps the connection open.
     """
 
     def __init__(self) -> None:
@@ -69,7 +69,7 @@ class Parser:
     def _hold(self, piece: bytes) -> None:
         if not piece:
             return
-        if (self._held[0] if self._held else piece)[:1] != b":":
+        if (self._held[0] if self._held else piece)[:1] != b":" and not piece.isspace():
             self.alive += 1
         self._held.append(piece)
         self._size += len(piece)

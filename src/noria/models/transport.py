@@ -7,6 +7,7 @@ know: what a request or an answer means. h11 is imported with the first request.
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeAlias
@@ -98,15 +99,21 @@ class Response:
         while data := await self.chunk(limit):
             yield data
 
-    async def read(self, limit: float, most: int = 64 << 20) -> bytes:
-        """The whole body. Raises TransportError (bad_request) where it is longer than `most` bytes."""
+    async def read(self, limit: float, most: int = 64 << 20, *, blanks: float = math.inf) -> bytes:
+        """The whole body. Raises TransportError: bad_request where it is longer than `most` bytes, timeout where for
+        more than `blanks` seconds nothing but white space comes."""
         parts: list[bytes] = []
-        size = 0
+        size, clock = 0, asyncio.get_running_loop().time
+        since = clock()
         while data := await self.chunk(limit):
             parts.append(data)
             size += len(data)
             if size > most:
                 raise TransportError("bad_request", f"the answer is longer than {most:,} bytes")
+            if not data.isspace():
+                since = clock()
+            elif clock() - since > blanks:
+                raise TransportError("timeout", f"the server sent nothing but white space for {blanks:g} s")
         return b"".join(parts)
 
     def close(self, *, whole: bool = False) -> None:
