@@ -16,20 +16,24 @@ from noria.sessions.store import Store
 
 
 class Place:
-    """A home and a workspace for one run. `command` builds the argument list of `noria -p`."""
+    """A home and a workspace for one run, with the model at `url`. `stream`: whether its answers are."""
 
-    def __init__(self, root: pathlib.Path, url: str) -> None:
+    def __init__(self, root: pathlib.Path, url: str, dialect: str = "chat", stream: bool = True) -> None:
         self.home, self.work, self.url = root / "home", root / "work", url
         self.home.mkdir(parents=True)
         self.work.mkdir()
         kept = {k: v for k, v in os.environ.items() if not k.startswith(("NORIA", "OPENAI", "PYTEST"))}
         self.env = kept | {"NORIA_HOME": str(self.home), "HOME": str(self.home), "OPENAI_API_KEY": "sk-test"}
+        self.env |= {
+            "ANTHROPIC_API_KEY": "sk-test", "NORIA_MODELS_IT_DIALECT": dialect, "NORIA_MODELS_IT_MODEL": "scripted",
+            "NORIA_MODELS_IT_STREAM": str(stream).lower(),
+        }  # fmt: skip
         self.env["PYTHONPATH"] = str(pathlib.Path(__file__).resolve().parents[2])
 
     def arguments(self, *more: str) -> list[str]:
         """`-p ...` with the server, goal mode and json output."""
         return [
-            "-p", *more, "--model", "chat:scripted", "--base-url", self.url, "--permission-mode", "goal",
+            "-p", *more, "--model", "it", "--base-url", self.url, "--permission-mode", "goal",
             "--output-format", "json",
         ]  # fmt: skip
 

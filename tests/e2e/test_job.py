@@ -13,7 +13,7 @@ import time
 
 import pytest
 
-from noria.testing import ModelServer, Request, Turn, turns_so_far
+from noria.testing import Dialect, ModelServer, Request, Turn, turns_so_far
 from tests.e2e.history import check_history
 from tests.e2e.run import Place
 
@@ -83,11 +83,15 @@ def turn(request: Request) -> Turn:
     return SCRIPT[k] if k < len(SCRIPT) else {"text": "Both bugs are fixed; the tests pass."}
 
 
-@pytest.mark.seed("X22", "A05", "W14", "L07")
+@pytest.mark.seed("X22", "X05", "A05", "W14", "L07")
 @pytest.mark.case("I03", "J03")
-def test_a_fix_with_a_429_a_cut_stream_an_interrupt_and_a_resume(tmp_path: pathlib.Path) -> None:
+@pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])
+@pytest.mark.parametrize("dialect", ["chat", "responses", "messages"])
+def test_a_fix_with_a_429_a_cut_stream_an_interrupt_and_a_resume(
+    tmp_path: pathlib.Path, dialect: Dialect, stream: bool
+) -> None:
     with ModelServer(turn, faults={1: 429, 3: "cut"}) as server:
-        place = Place(tmp_path, server.url)
+        place = Place(tmp_path, server.base_url(dialect), dialect, stream)
         project(place.work)
         assert subprocess.run(RUN, cwd=place.work, capture_output=True, check=False).returncode == 1
         process = place.start("fix the failing tests")
@@ -102,10 +106,15 @@ def test_a_fix_with_a_429_a_cut_stream_an_interrupt_and_a_resume(tmp_path: pathl
         assert (status, result["outcome"]) == (0, "completed"), err
         assert result["text"] == "Both bugs are fixed; the tests pass."
         assert server.violations == []
-        for request in server.requests:
+        assert all((r.dialect, r.streamed) == (dialect, stream) for r in server.requests)
+        for request in server.requests if dialect == "chat" else ():
             check_history(request)
     assert (place.work / "count").read_text().split() == ["one", "two"]
     assert subprocess.run(RUN, cwd=place.work, capture_output=True, check=False).returncode == 0
-    prompts = [m["content"] for m in server.requests[-1]["messages"] if m["role"] == "user"]
-    assert prompts == ["fix the failing tests", "go on"]
-    assert any("unknown" in m["content"] for m in server.requests[-1]["messages"] if m["role"] == "tool")
+    last = server.requests[-1]
+    said = last.raw.decode()
+    assert said.count("fix the failing tests") == said.count('"go on"') == 1
+    assert last.steps == len(SCRIPT) and said.count("unknown") > server.requests[0].raw.count(b"unknown")
+    if dialect == "chat":
+        assert [m["content"] for m in last["messages"] if m["role"] == "user"] == ["fix the failing tests", "go on"]
+        assert any("unknown" in m["content"] for m in last["messages"] if m["role"] == "tool")
