@@ -6,6 +6,7 @@ any one dialect.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any
 
@@ -22,7 +23,7 @@ _decode = msgspec.json.Decoder().decode
 _encode = msgspec.json.Encoder().encode
 
 
-class FrameReader:
+class FrameReader(ABC):
     """Reads one answer (`models.dialect.Decoder`); a dialect adds `ended`, `_frame`, `_body` and `_end`.
 
     `skipped` counts the frames that could not be read.
@@ -42,21 +43,21 @@ class FrameReader:
         self._foreign = ""  # what was there instead
 
     @property
+    @abstractmethod
     def ended(self) -> bool:
         """Whether the reply is whole."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _frame(self, frame: dict[str, Any], name: str) -> None:
         """One JSON object of a stream; `name` is its event's."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _body(self, frame: dict[str, Any]) -> None:
         """The JSON object of an answer that is not streamed."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _end(self) -> Answered | Failure:
         """What an answer that has ended was."""
-        raise NotImplementedError
 
     # -- what comes in -------------------------------------------------------------------------------------------
 
