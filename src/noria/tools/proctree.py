@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 MARK = "NORIA_TASK"
 GRACE = 0.05  # seconds between TERM and KILL
-SETTLE = 0.02  # seconds for which a process without an environment is taken for one that is just being loaded
+SETTLE = 0.1  # seconds for which a process without an environment is taken for one that is just being loaded
 GIVE_UP = 5.0  # seconds after which a process that not even KILL ends (it hangs in the kernel) is left
 
 _LINUX = sys.platform == "linux"
