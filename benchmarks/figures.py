@@ -187,9 +187,9 @@ def _session(found: Figures) -> Iterator[Row]:
 def _idle(found: Figures) -> Row:
     budget = "100 kB each"
     if found.idle is None:
-        return Row("1,000 live sessions in one process", budget, 100.0)
+        return Row("1,000 live sessions in one process, the model in it too", budget, 100.0)
     size, many = found.idle
-    return Row(f"{many:,} live sessions in one process", budget, 100.0, size, f"{size:.1f} kB each")
+    return Row(f"{many:,} live sessions in one process, the model in it too", budget, 100.0, size, f"{size:.1f} kB each")
 
 
 def _interrupt(found: Figures) -> Iterator[Row]:
