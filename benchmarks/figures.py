@@ -189,7 +189,9 @@ def _idle(found: Figures) -> Row:
     if found.idle is None:
         return Row("1,000 live sessions in one process, the model in it too", budget, 100.0)
     size, many = found.idle
-    return Row(f"{many:,} live sessions in one process, the model in it too", budget, 100.0, size, f"{size:.1f} kB each")
+    return Row(
+        f"{many:,} live sessions in one process, the model in it too", budget, 100.0, size, f"{size:.1f} kB each"
+    )
 
 
 def _interrupt(found: Figures) -> Iterator[Row]:

@@ -260,6 +260,9 @@ def _noise(found: Figures) -> str:
         "together; one by one, each also costs its wake-up.",
         "The long session has its model in the process; every step is journalled as always. To resume it is a "
         "new process, from its start to its whole first request, the slowest of a few.",
+        "The live sessions have their model in the process. Over real HTTP they grew it by 102 to 114 kB each in other "
+        "runs (`python -m benchmarks.sessions http 1000`), above the budget: the allocator does not give back all that "
+        "fifty requests side by side took.",
         *found.notes,
     ]
     return "\n".join(f"- {point}" for point in dict.fromkeys(points))
