@@ -5,8 +5,6 @@ Owns: Endpoint, Price, the rules for base URLs, cost. Must not know: any connect
 
 from __future__ import annotations
 
-from typing import Literal
-
 import msgspec
 from msgspec.structs import replace
 
@@ -14,6 +12,7 @@ from noria.core.content import Usage
 from noria.core.errors import UsageError
 from noria.core.state import ModelSpec
 from noria.models.idle import Idle
+from noria.models.profiles import Profile
 
 AUTHS = ("bearer", "x-api-key", "api-key", "query", "none")
 
@@ -65,21 +64,6 @@ class Price(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     input: float
     output: float
     cached: float | None = None
-
-
-class Profile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Where servers of one dialect differ. `output_parameter`: how the output limit is called. `images`: whether they
-    are taken. `reasoning`: whether `reasoning_content` goes back to the model that made it (few demand it, most refuse
-    it). `bridge`: whether a user message straight after a tool message is refused: an assistant's stands between then.
-    `thinking`: how a model of the messages dialect is told to think where an effort is configured: how hard
-    (`adaptive`), or with a number of tokens (`budget`, models before Claude 4.6).
-    """
-
-    output_parameter: str = "max_tokens"
-    images: bool = True
-    reasoning: bool = False
-    bridge: bool = False
-    thinking: Literal["adaptive", "budget"] = "adaptive"
 
 
 class Endpoint(msgspec.Struct, frozen=True, kw_only=True):

@@ -8,19 +8,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import ClassVar, NamedTuple, assert_never
+from typing import ClassVar, NamedTuple
 
 import msgspec
 
-from noria.core.content import Call, Image, Part, Reasoning, Reply, Text
+from noria.core.content import Call, Part, Reasoning, Reply, Text
 from noria.core.effects import Calls
 from noria.core.ports import Emit, ToolSpec
-from noria.core.transcript import Entry, Note, Prompt, Step, Summary, Transcript
+from noria.core.transcript import Prompt, Step
 from noria.models import words
 from noria.models.catalog import Endpoint
 from noria.models.chat_reader import ChatReader
-from noria.models.encode import History, Images, WireIds, quoted, wire_name
-from noria.models.pictures import Pictures
+from noria.models.encode import Images, quoted, wire_name
 from noria.models.spoken import Spoken
 
 
@@ -103,11 +102,8 @@ def _as_part(kept: Kept) -> bytes:
     return kept.parts or b'{"type":"text","text":"' + kept.text + b'"}'
 
 
-class Chat(Spoken):
-    """The chat dialect (`models.dialect.Dialect`) for one model of one session.
-
-    `tools` are offered in the order given; `images` has the bytes of attachments.
-    """
+class Chat(Spoken[Kept, Messages]):
+    """The chat dialect (`models.dialect.Dialect`) for one model of one session."""
 
     path: ClassVar[str] = "/chat/completions"
     optional: ClassVar[frozenset[str]] = frozenset(
@@ -121,12 +117,7 @@ class Chat(Spoken):
         images: Images | None = None,
         learned: set[str] | None = None,
     ) -> None:
-        super().__init__(endpoint, learned)
-        self._tools = tools
-        self._pictures = Pictures(images, taken=endpoint.profile.images)
-        self._ids = WireIds()
-        self._history: History[Kept] = History(self._entry)
-        self._messages = self._new()
+        super().__init__(endpoint, tools, images, learned)
         self._system: tuple[str, bytes] = ("", b"")
         self._suffix: dict[Calls, bytes] = {}
 
@@ -160,35 +151,18 @@ class Chat(Spoken):
 
     # -- requests ------------------------------------------------------------------------------------------------
 
-    def body(self, system: str, transcript: Transcript, calls: Calls) -> bytes:
-        """The request for the next reply. What was encoded for earlier requests is not encoded again."""
-        known = len(self._history.kept)
-        same = self._history.follow(transcript)
-        if same < known:
-            self._messages, same = self._new(), 0
-        for kept in self._history.kept[same:]:
-            self._messages.add(kept)
-        return self._joined(system, self._messages, "", calls)
-
-    def ask(self, system: str, transcript: Transcript, instruction: str) -> bytes:
-        """The request for one text about a history: the same bytes up to the instruction; calls are forbidden."""
-        messages = self._new()
-        for kept in self._history.look(transcript):
-            messages.add(kept)
-        return self._joined(system, messages, instruction, "forbidden")
-
     def _new(self) -> Messages:
         return Messages(bridge=self._endpoint.profile.bridge)
 
-    def _joined(self, system: str, messages: Messages, instruction: str, calls: Calls) -> bytes:
+    def _joined(self, system: str, listed: Messages, instruction: str, calls: Calls) -> bytes:
         if self._system[0] is not system:
             self._system = system, (b'{"role":"system","content":' + quoted(system) + b"}" if system else b"")
         if calls not in self._suffix:
             self._suffix[calls] = self._after(calls)
-        first, tail = self._system[1], messages.tail(instruction)
+        first, tail = self._system[1], listed.tail(instruction)
         if first:
-            return b"".join((b'{"messages":[', first, messages.written, tail, b"]", self._suffix[calls]))
-        return b"".join((b'{"messages":[', (messages.written + tail)[1:], b"]", self._suffix[calls]))
+            return b"".join((b'{"messages":[', first, listed.written, tail, b"]", self._suffix[calls]))
+        return b"".join((b'{"messages":[', (listed.written + tail)[1:], b"]", self._suffix[calls]))
 
     def _after(self, calls: Calls) -> bytes:
         """Everything after the messages: only what the dialect demands, and what was configured.
@@ -217,26 +191,14 @@ class Chat(Spoken):
 
     # -- entries -------------------------------------------------------------------------------------------------
 
-    def _entry(self, entry: Entry) -> Kept:
-        match entry:
-            case Prompt():
-                return self._prompt(entry)
-            case Step():
-                return self._step(entry)
-            case Note():
-                return Kept(text=quoted(words.note_text(entry))[1:-1])
-            case Summary():
-                return Kept(text=quoted(words.summary_text(entry))[1:-1])
-            case _:
-                assert_never(entry)
+    def _say(self, text: str) -> Kept:
+        return Kept(text=quoted(text)[1:-1])
 
     def _prompt(self, prompt: Prompt) -> Kept:
         if prompt.elided or not self._pictures.shown(prompt.content):
             text = words.prompt_text(prompt, self._pictures.instead)
             return Kept(text=quoted(text or words.NOTHING)[1:-1])
-        parts = [_text_part(words.memory_text(prompt.memory))] if prompt.memory.strip() else []
-        parts += [self._part(p) for p in prompt.content if isinstance(p, Image) or p.text.strip()]
-        return Kept(parts=b",".join(parts))
+        return Kept(parts=b",".join(self._parts(prompt)))
 
     def _step(self, step: Step) -> Kept:
         closed = [self._assistant(step.reply)]
@@ -251,7 +213,7 @@ class Chat(Spoken):
             )
             shown = self._pictures.shown(() if result.elided else result.content)
             if shown:
-                parts.append(_text_part(words.picture_label(call.name)))
+                parts.append(self._text(words.picture_label(call.name)))
                 parts += map(self._part, shown)
         return Kept(b",".join(closed), parts=b",".join(parts), tools=bool(step.results))
 
@@ -274,17 +236,16 @@ class Chat(Spoken):
             quoted(call.args),
         )
 
+    def _text(self, text: str) -> bytes:
+        return b'{"type":"text","text":' + quoted(text) + b"}"
+
     def _part(self, part: Part) -> bytes:
         if isinstance(part, Text):
-            return _text_part(part.text)
+            return self._text(part.text)
         if instead := self._pictures.instead(part):
-            return _text_part(instead)
+            return self._text(instead)
         url = f"data:{part.media_type};base64,{self._pictures.base64(part)}"
         return b'{"type":"image_url","image_url":{"url":' + quoted(url) + b"}}"
-
-
-def _text_part(text: str) -> bytes:
-    return b'{"type":"text","text":' + quoted(text) + b"}"
 
 
 def _tool(tool: ToolSpec) -> bytes:

@@ -8,19 +8,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import ClassVar, NamedTuple, assert_never
+from typing import ClassVar, NamedTuple
 
 import msgspec
 
-from noria.core.content import Block, Call, Image, Opaque, Part, Reasoning, Reply, Result, Text
+from noria.core.content import Block, Call, Opaque, Part, Reasoning, Reply, Result, Text
 from noria.core.effects import Calls
 from noria.core.ports import Emit, ToolSpec
-from noria.core.transcript import Entry, Note, Prompt, Step, Summary, Transcript
+from noria.core.transcript import Prompt, Step
 from noria.models import words
 from noria.models.catalog import Endpoint, output_limit
-from noria.models.encode import History, Images, WireIds, quoted, wire_name
+from noria.models.encode import Images, quoted, wire_name
 from noria.models.messages_reader import MessagesReader
-from noria.models.pictures import USUAL, Pictures
+from noria.models.pictures import USUAL
 from noria.models.retry import REASONING_ITEMS
 from noria.models.spoken import Spoken
 
@@ -130,15 +130,14 @@ class Messages:
         return [*pieces, view[at:]]
 
 
-class MessagesDialect(Spoken):
-    """The messages dialect (`models.dialect.Dialect`) for one model of one session.
-
-    `tools` are offered in the order given; `images` has the bytes of attachments.
-    """
+class MessagesDialect(Spoken[Kept, Messages]):
+    """The messages dialect (`models.dialect.Dialect`) for one model of one session."""
 
     optional: ClassVar[frozenset[str]] = frozenset(
         ("temperature", "thinking", "output_config", "cache_control", "tool_choice", REASONING_ITEMS)
     )
+    ids: ClassVar[str] = ID
+    types: ClassVar[frozenset[str] | None] = USUAL
 
     def __init__(
         self,
@@ -147,15 +146,10 @@ class MessagesDialect(Spoken):
         images: Images | None = None,
         learned: set[str] | None = None,
     ) -> None:
-        super().__init__(endpoint, learned)
-        self._tools = tools
+        super().__init__(endpoint, tools, images, learned)
         most = [int(fact[len(MOST) :]) for fact in self._without if fact.startswith(MOST)]
         self._limit = min(endpoint.max_output_tokens or output_limit(endpoint.model), *most, UNBOUNDED)
-        self._pictures = Pictures(images, taken=endpoint.profile.images, types=USUAL)
-        self._ids = WireIds(ID)
         self._system: tuple[str, bytes] | None = None
-        self._history: History[Kept] = History(self._entry)
-        self._messages = self._new()
 
     def _path(self) -> str:
         """`/v1/messages`, below a base URL whose own version is not repeated."""
@@ -183,38 +177,20 @@ class MessagesDialect(Spoken):
     def _changed(self, name: str) -> None:
         self._system = None
         if name == REASONING_ITEMS:
-            self._history = History(self._entry)
-            self._messages = self._new()
+            self._forget()
 
     # -- requests ------------------------------------------------------------------------------------------------
-
-    def body(self, system: str, transcript: Transcript, calls: Calls) -> bytes:
-        """The request for the next reply. What was encoded for earlier requests is not encoded again."""
-        known = len(self._history.kept)
-        same = self._history.follow(transcript)
-        if same < known:
-            self._messages, same = self._new(), 0
-        for kept in self._history.kept[same:]:
-            self._messages.add(kept)
-        return self._joined(system, self._messages, "", calls)
-
-    def ask(self, system: str, transcript: Transcript, instruction: str) -> bytes:
-        """The request for one text about a history: the same bytes up to the instruction; calls are forbidden."""
-        messages = self._new()
-        for kept in self._history.look(transcript):
-            messages.add(kept)
-        return self._joined(system, messages, instruction, "forbidden")
 
     def _new(self) -> Messages:
         return Messages(must_think=self._endpoint.profile.thinking == "budget")
 
-    def _joined(self, system: str, messages: Messages, instruction: str, calls: Calls) -> bytes:
+    def _joined(self, system: str, listed: Messages, instruction: str, calls: Calls) -> bytes:
         """Everything that never changes in a session comes first, then the messages, then what may change."""
         if self._system is None or self._system[0] is not system:
             self._system = system, self._prefix(system)
-        listed = [messages.written] if "cache_control" in self._without else messages.marked()
-        suffix = self._suffix(calls, thinking=not messages.foreign)
-        return b"".join((self._system[1], *listed, messages.tail(instruction), suffix))
+        pieces = [listed.written] if "cache_control" in self._without else listed.marked()
+        suffix = self._suffix(calls, thinking=not listed.foreign)
+        return b"".join((self._system[1], *pieces, listed.tail(instruction), suffix))
 
     def _prefix(self, system: str) -> bytes:
         """Up to the messages. The cache marks: one after the tools, one after the system prompt, and two in the
@@ -260,25 +236,11 @@ class MessagesDialect(Spoken):
 
     # -- entries -------------------------------------------------------------------------------------------------
 
-    def _entry(self, entry: Entry) -> Kept:
-        match entry:
-            case Prompt():
-                return Kept(said=b",".join(self._prompt(entry)), prompt=True)
-            case Step():
-                return self._step(entry)
-            case Note():
-                return Kept(said=_text(words.note_text(entry)))
-            case Summary():
-                return Kept(said=_text(words.summary_text(entry)))
-            case _:
-                assert_never(entry)
+    def _say(self, text: str) -> Kept:
+        return Kept(said=_text(text))
 
-    def _prompt(self, prompt: Prompt) -> list[bytes]:
-        if prompt.elided:
-            return [_text(words.prompt_text(prompt))]
-        parts = [_text(words.memory_text(prompt.memory))] if prompt.memory.strip() else []
-        parts += [self._part(p) for p in prompt.content if isinstance(p, Image) or p.text.strip()]
-        return parts or [_text(words.NOTHING)]
+    def _prompt(self, prompt: Prompt) -> Kept:
+        return Kept(said=b",".join(self._parts(prompt)), prompt=True)
 
     def _step(self, step: Step) -> Kept:
         kept = self._reply(step.reply)
@@ -343,6 +305,9 @@ class MessagesDialect(Spoken):
             content = b"[" + b",".join(inside) + b"]"
         block = b'{"type":"tool_result","tool_use_id":%s,"content":%s' % (quoted(self._ids.of(call)), content)
         return block + (b',"is_error":true}' if bad else b"}"), follow
+
+    def _text(self, text: str) -> bytes:
+        return _text(text)
 
     def _part(self, part: Part) -> bytes:
         if isinstance(part, Text):

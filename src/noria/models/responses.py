@@ -7,18 +7,18 @@ entry's own bytes never change. The reasons are decision 0008.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar, NamedTuple, assert_never
+from typing import ClassVar, NamedTuple
 
 import msgspec
 
-from noria.core.content import Block, Call, Image, Opaque, Part, Reasoning, Reply, Text
+from noria.core.content import Block, Call, Opaque, Part, Reasoning, Reply, Text
 from noria.core.effects import Calls
 from noria.core.ports import Emit, ToolSpec
-from noria.core.transcript import Entry, Note, Prompt, Step, Summary, Transcript
+from noria.core.transcript import Prompt, Step
 from noria.models import words
 from noria.models.catalog import Endpoint, reasons
-from noria.models.encode import History, Images, WireIds, quoted, wire_name
-from noria.models.pictures import USUAL, Pictures
+from noria.models.encode import Images, quoted, wire_name
+from noria.models.pictures import USUAL
 from noria.models.responses_reader import ResponsesReader
 from noria.models.retry import REASONING_ITEMS
 from noria.models.spoken import Spoken
@@ -74,16 +74,14 @@ class Items:
         return b"]}" if self._open else b""
 
 
-class Responses(Spoken):
-    """The responses dialect (`models.dialect.Dialect`) for one model of one session.
-
-    `tools` are offered in the order given; `images` has the bytes of attachments.
-    """
+class Responses(Spoken[Kept, Items]):
+    """The responses dialect (`models.dialect.Dialect`) for one model of one session."""
 
     path: ClassVar[str] = "/responses"
     optional: ClassVar[frozenset[str]] = frozenset(
         ("include", "max_output_tokens", "temperature", "reasoning", "strict", "store", "tool_choice", REASONING_ITEMS)
     )
+    types: ClassVar[frozenset[str] | None] = USUAL
 
     def __init__(
         self,
@@ -92,13 +90,8 @@ class Responses(Spoken):
         images: Images | None = None,
         learned: set[str] | None = None,
     ) -> None:
-        super().__init__(endpoint, learned)
-        self._tools = tools
-        self._pictures = Pictures(images, taken=endpoint.profile.images, types=USUAL)
-        self._ids = WireIds()
+        super().__init__(endpoint, tools, images, learned)
         self._system: tuple[str, bytes] | None = None
-        self._history: History[Kept] = History(self._entry)
-        self._items = Items()
 
     def decoder(self, effect: int, emit: Emit) -> ResponsesReader:
         """Reads the answer to one request."""
@@ -107,36 +100,22 @@ class Responses(Spoken):
     def _changed(self, name: str) -> None:
         self._system = None
         if name == REASONING_ITEMS:
-            self._history, self._items = History(self._entry), Items()
+            self._forget()
 
     # -- requests ------------------------------------------------------------------------------------------------
 
-    def body(self, system: str, transcript: Transcript, calls: Calls) -> bytes:
-        """The request for the next reply. What was encoded for earlier requests is not encoded again."""
-        known = len(self._history.kept)
-        same = self._history.follow(transcript)
-        if same < known:
-            self._items, same = Items(), 0
-        for kept in self._history.kept[same:]:
-            self._items.add(kept)
-        return self._joined(system, self._items, "", calls)
+    def _new(self) -> Items:
+        return Items()
 
-    def ask(self, system: str, transcript: Transcript, instruction: str) -> bytes:
-        """The request for one text about a history: the same bytes up to the instruction; calls are forbidden."""
-        items = Items()
-        for kept in self._history.look(transcript):
-            items.add(kept)
-        return self._joined(system, items, instruction, "forbidden")
-
-    def _joined(self, system: str, items: Items, instruction: str, calls: Calls) -> bytes:
+    def _joined(self, system: str, listed: Items, instruction: str, calls: Calls) -> bytes:
         """Everything that never changes in a session comes first, then the input, then what may change."""
         if self._system is None or self._system[0] is not system:
             self._system = system, self._prefix(system)
         forbid = calls == "forbidden" and bool(self._tools) and "tool_choice" not in self._without
-        listed, tail = items.written, items.tail(instruction)
-        first = memoryview(listed)[1:] if listed else b""
+        written, tail = listed.written, listed.tail(instruction)
+        first = memoryview(written)[1:] if written else b""
         return b"".join(
-            (self._system[1], first, tail if listed else tail[1:], b'],"tool_choice":"none"}' if forbid else b"]}")
+            (self._system[1], first, tail if written else tail[1:], b'],"tool_choice":"none"}' if forbid else b"]}")
         )
 
     def _prefix(self, system: str) -> bytes:
@@ -165,25 +144,11 @@ class Responses(Spoken):
 
     # -- entries -------------------------------------------------------------------------------------------------
 
-    def _entry(self, entry: Entry) -> Kept:
-        match entry:
-            case Prompt():
-                return Kept(said=b",".join(self._prompt(entry)))
-            case Step():
-                return self._step(entry)
-            case Note():
-                return Kept(said=_text(words.note_text(entry)))
-            case Summary():
-                return Kept(said=_text(words.summary_text(entry)))
-            case _:
-                assert_never(entry)
+    def _say(self, text: str) -> Kept:
+        return Kept(said=_text(text))
 
-    def _prompt(self, prompt: Prompt) -> list[bytes]:
-        if prompt.elided:
-            return [_text(words.prompt_text(prompt))]
-        parts = [_text(words.memory_text(prompt.memory))] if prompt.memory.strip() else []
-        parts += [self._part(p) for p in prompt.content if isinstance(p, Image) or p.text.strip()]
-        return parts or [_text(words.NOTHING)]
+    def _prompt(self, prompt: Prompt) -> Kept:
+        return Kept(said=b",".join(self._parts(prompt)))
 
     def _step(self, step: Step) -> Kept:
         items = self._reply(step.reply)
@@ -232,6 +197,9 @@ class Responses(Spoken):
                 )
             case Opaque() | Reasoning():
                 return block.data.encode()
+
+    def _text(self, text: str) -> bytes:
+        return _text(text)
 
     def _part(self, part: Part) -> bytes:
         if isinstance(part, Text):
