@@ -265,7 +265,7 @@ def test_pings_and_unknown_frames_are_passed_over() -> None:
     ("first", "last", "right"),
     [
         ({"input_tokens": 3, "cache_read_input_tokens": 900, "cache_creation_input_tokens": 50, "output_tokens": 1},
-         {"output_tokens": 20}, Usage(input=953, output=20, cached=900)),
+         {"output_tokens": 20}, Usage(input=953, output=20, cached=900, written=50)),
         ({"input_tokens": 43, "output_tokens": 1}, {"input_tokens": 61, "output_tokens": 2}, Usage(input=61, output=2)),
         ({"input_tokens": 43, "output_tokens": 1}, {"input_tokens": 0, "output_tokens": 2}, Usage(input=43, output=2)),
         ({"input_tokens": 100, "cache_read_input_tokens": 55_096}, {"input_tokens": 181, "cache_read_input_tokens": 0,

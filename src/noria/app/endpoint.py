@@ -11,6 +11,9 @@ from urllib.parse import urlsplit
 from noria.app.settings import BUILT, DIALECTS, Auth, Dialect, ModelEntry
 from noria.core.errors import UsageError
 from noria.models.catalog import Endpoint, context_window
+from noria.models.profiles import changed
+from noria.models.servers import known
+from noria.models.known import known
 
 USUAL: dict[str, tuple[str, str, str]] = {
     # dialect: base URL, variable of the base URL, variable of the key
@@ -48,14 +51,16 @@ def resolve(name: str, entries: Mapping[str, ModelEntry], base_url: str | None, 
         )
     usual, url_variable, key_variable = USUAL[dialect]
     url = (base_url or entry.base_url or env.get(url_variable, "")).strip() or usual
-    auth = entry.auth or AUTH.get(dialect, "bearer")
+    profile = changed(known(dialect, url, model), entry.profile)
+    auth = entry.auth or profile.auth or AUTH.get(dialect, "bearer")
     key = "" if auth == "none" else _key(name, entry, key_variable, url, env)
     endpoint = Endpoint(
         name=name, model=model, base_url=url, dialect=dialect, key=key, auth=auth if key else "none",
         headers=entry.headers, context_window=entry.context_window or context_window(model),
         max_output_tokens=entry.max_output_tokens,
-        price=entry.price, temperature=entry.temperature, reasoning_effort=entry.reasoning_effort, stream=entry.stream,
-        profile=entry.profile,
+        price=entry.price or known(model).price,
+        temperature=entry.temperature, reasoning_effort=entry.reasoning_effort, stream=entry.stream,
+        profile=profile,
     )  # fmt: skip
     endpoint.check()
     return endpoint

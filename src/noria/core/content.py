@@ -142,7 +142,8 @@ class Result(Value, frozen=True, tag="result"):
 class Usage(Value, frozen=True, tag="usage"):
     """What requests cost: tokens, and microdollars. `unpriced` counts requests whose price is unknown.
 
-    `input` contains `cached`; `output` contains `reasoning`.
+    `input` contains `cached` (read from the provider's cache) and `written` (written to it), and `written` contains
+    `written_hour` (kept there for an hour); `output` contains `reasoning`.
     """
 
     requests: int = 0
@@ -152,6 +153,8 @@ class Usage(Value, frozen=True, tag="usage"):
     reasoning: int = 0
     cost: int = 0
     unpriced: int = 0
+    written: int = 0
+    written_hour: int = 0
 
     def __add__(self, other: Usage) -> Usage:
         return Usage(
@@ -162,6 +165,8 @@ class Usage(Value, frozen=True, tag="usage"):
             self.reasoning + other.reasoning,
             self.cost + other.cost,
             self.unpriced + other.unpriced,
+            self.written + other.written,
+            self.written_hour + other.written_hour,
         )
 
     @property

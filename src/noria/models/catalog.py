@@ -1,9 +1,11 @@
 """What is known of a model by configuration: where it is, how it is asked, its window and its price.
 
-Owns: Endpoint, Price, the rules for base URLs, cost. Must not know: any connection, any frame.
+Owns: Endpoint, the rules for base URLs, cost. Must not know: any connection, any frame.
 """
 
 from __future__ import annotations
+
+from sys import intern
 
 import msgspec
 from msgspec.structs import replace
@@ -12,58 +14,28 @@ from noria.core.content import Usage
 from noria.core.errors import UsageError
 from noria.core.state import ModelSpec
 from noria.models.idle import Idle
+from noria.models.known import Price, Tariff, known
 from noria.models.profiles import Profile
 
 AUTHS = ("bearer", "x-api-key", "api-key", "query", "none")
 
 
-KNOWN = (
-    # what a name begins with, the tokens that go in, the most tokens of one reply
-    ("claude-3-7-sonnet", 200_000, 64_000),
-    ("claude-3-5", 200_000, 8_192),
-    ("claude-3-", 200_000, 4_096),
-    ("claude-opus-4-0", 200_000, 32_000),
-    ("claude-opus-4-1", 200_000, 32_000),
-    ("claude-opus-4-2", 200_000, 32_000),  # the dated names of Opus 4
-    ("claude-", 200_000, 64_000),
-    ("gpt-5", 272_000, 128_000),
-    ("gpt-4.1", 1_047_576, 32_768),
-    ("gpt-4o", 128_000, 16_384),
-    ("o1", 200_000, 100_000),
-    ("o3", 200_000, 100_000),
-    ("o4-mini", 200_000, 100_000),
-)
-"""Models by the first of these that fits, as the vendors' model overviews have them. A window that is set wins."""
 UNKNOWN_LIMIT = 8_192
-
-
-def _known(model: str) -> tuple[int, int]:
-    """Window and limit of a model; what a gateway puts before its name is passed over."""
-    name = model.rpartition("/")[2].rpartition("anthropic.")[2]
-    return next(((window, limit) for begin, window, limit in KNOWN if name.startswith(begin)), (0, 0))
 
 
 def output_limit(model: str) -> int:
     """The most tokens of one reply, for a dialect that demands a limit."""
-    return _known(model)[1] or UNKNOWN_LIMIT
+    return known(model).output or UNKNOWN_LIMIT
 
 
 def context_window(model: str) -> int:
     """The tokens that go into a request; 0 where the model is not known."""
-    return _known(model)[0]
+    return known(model).window
 
 
 def reasons(model: str) -> bool:
     """Whether a model may reason: those of OpenAI that do not refuse to be asked for their reasoning."""
     return not model.rpartition("/")[2].startswith(("gpt-3", "gpt-4", "chatgpt-4"))
-
-
-class Price(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Dollars for a million tokens. `cached` is that of input read from the provider's cache: input's unless given."""
-
-    input: float
-    output: float
-    cached: float | None = None
 
 
 class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
@@ -101,7 +73,7 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def voice(self) -> str:
         """Who speaks, whatever it is called here: a reply and its reasoning are told to be this model's by it."""
-        return f"{self.dialect}:{self.model}"
+        return intern(f"{self.dialect}:{self.model}")  # every reply that is kept has it
 
     def check(self) -> None:
         """Raises UsageError where it can never work: one line, the cause and what to do."""
@@ -149,6 +121,17 @@ def priced(usage: Usage, price: Price | None, *, whole: bool) -> Usage:
     are microdollars a token). Without a price, or for a whole reply whose tokens were not reported, it is unpriced."""
     if price is None or (whole and not usage.tokens):
         return replace(usage, requests=1, cost=0, unpriced=int(whole or usage.tokens > 0))
-    cached = price.input if price.cached is None else price.cached
-    cost = (usage.input - usage.cached) * price.input + usage.cached * cached + usage.output * price.output
+    rate = price.of(usage.input) if isinstance(price, Tariff) else price
+    hour = min(usage.written_hour, usage.written)
+    cost = (
+        (usage.input - usage.cached - usage.written) * rate.input
+        + usage.cached * _or(rate.cached, rate.input)
+        + (usage.written - hour) * (written := _or(rate.written, rate.input))
+        + hour * _or(rate.written_hour, written)
+        + usage.output * rate.output
+    )
     return replace(usage, requests=1, cost=round(cost), unpriced=0)
+
+
+def _or(value: float | None, usual: float) -> float:
+    return usual if value is None else value

@@ -1,7 +1,7 @@
 """Answers of the messages dialect: the events of a stream, or one whole message, become a reply or a typed failure.
 
 Owns: the frames of Anthropic Messages and their oddities. Must not know: connections, which request was asked. The
-readings that no standard settles are decision 0008.
+readings that no standard settles are decisions 0008 and 0013.
 """
 
 from __future__ import annotations
@@ -12,10 +12,11 @@ from typing import Any
 from noria.core.content import End, Usage
 from noria.core.ports import Answered, Emit, Failure
 from noria.models.accumulate import Held, Run
-from noria.models.reader import FrameReader, arguments_of, dumps, loads, text_of, tokens_of
+from noria.models.reader import FrameReader, arguments_of, dumps, index_of, loads, text_of, tokens_of
 
-ENDS: dict[str, End] = {"max_tokens": "cut", "pause_turn": "paused", "compaction": "paused"}
-"""Stop reasons that are not `stop`."""
+ENDS: dict[str, End] = {"max_tokens": "cut", "length": "cut", "pause_turn": "paused", "compaction": "paused"}
+"""Stop reasons that are not `stop`; `length` is that of gateways before other APIs."""
+FILTERED = ("content_filter", "content_filtered", "guardrail_intervened", "sensitive")
 INPUTS = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
 
 
@@ -44,6 +45,7 @@ class MessagesReader(FrameReader):
         self._id = ""
         self._open: dict[int, _Block] = {}
         self._calls = 0
+        self._last = 0  # the index that came last
         self._tokens: dict[str, int] = {}
 
     @property
@@ -57,12 +59,12 @@ class MessagesReader(FrameReader):
         kind = frame.get("type") or name
         match kind:
             case "content_block_delta":
-                self._delta(_index(frame), _dict(frame.get("delta")))
+                self._delta(self._index(frame), _dict(frame.get("delta")))
             case "content_block_start":
                 self._spoke = True
-                self._start(_index(frame), _dict(frame.get("content_block")))
+                self._start(self._index(frame, new=True), _dict(frame.get("content_block")))
             case "content_block_stop":
-                self._close(_index(frame))
+                self._close(self._index(frame))
             case "message_start":
                 self._message(_dict(frame.get("message")))
             case "message_delta":
@@ -71,6 +73,7 @@ class MessagesReader(FrameReader):
                 self._ended(_dict(frame.get("delta")).get("stop_reason"))
             case "message_stop":
                 self._spoke = self.done = True
+                self._count(frame.get("usage"))
                 self._stop = self._stop or "end_turn"
             case "message":
                 self._body(frame)
@@ -96,6 +99,14 @@ class MessagesReader(FrameReader):
             self._start(index, _dict(block))
             self._close(index)
         self._ended(frame.get("stop_reason") or "end_turn")
+
+    def _index(self, frame: dict[str, Any], *, new: bool = False) -> int:
+        """The place of the block that a frame speaks of: its index, else that of the last one, or the next."""
+        index = frame.get("index")
+        if type(index) is not int and (index := index_of(index)) is None:
+            index = self._last + 1 if new and self._open else self._last
+        self._last = index
+        return index
 
     def _message(self, message: dict[str, Any]) -> None:
         """A message begins. The same one again is nothing new; another one before the first has ended means that two
@@ -142,6 +153,9 @@ class MessagesReader(FrameReader):
         if block is None:  # some servers leave the start of a block out
             self._gathered.text(text_of(delta.get("text")) if kind == "text_delta" else "")
             self._gathered.reasoning(text_of(delta.get("thinking")) if kind == "thinking_delta" else "")
+            if kind == "input_json_delta":  # whose call it is cannot be told: the model hears that
+                self._start(index, {"type": "tool_use"})
+                self._delta(index, delta)
         elif block.run and kind in ("text_delta", "thinking_delta"):
             self._gathered.add(block.run, text_of(delta.get(str(kind).removesuffix("_delta"))))
         elif block.run and kind == "signature_delta":
@@ -151,7 +165,7 @@ class MessagesReader(FrameReader):
             block.pieces.append(piece)
             if block.key >= 0:
                 self._gathered.call(block.key, "", "", piece)
-        elif block.held:
+        elif block.held and kind != "citations_delta":
             _merge(block.raw, delta)
 
     def _close(self, index: int) -> None:
@@ -180,6 +194,8 @@ class MessagesReader(FrameReader):
             return
         if any(tokens_of(usage, name) for name in INPUTS):
             self._tokens |= {name: tokens_of(usage, name) for name in INPUTS if usage.get(name) is not None}
+            if hour := tokens_of(usage.get("cache_creation"), "ephemeral_1h_input_tokens"):
+                self._tokens["hour"] = hour
         tokens = self._tokens
         if written := tokens_of(usage, "output_tokens"):
             tokens["output"] = written
@@ -190,6 +206,8 @@ class MessagesReader(FrameReader):
             output=output,
             cached=tokens.get("cache_read_input_tokens", 0),
             reasoning=min(tokens.get("thinking", 0), output),
+            written=tokens.get("cache_creation_input_tokens", 0),
+            written_hour=min(tokens.get("hour", 0), tokens.get("cache_creation_input_tokens", 0)),
         )
 
     # -- the end -------------------------------------------------------------------------------------------------
@@ -199,15 +217,12 @@ class MessagesReader(FrameReader):
             self._close(index)
         if self._stop == "refusal":
             return Failure("refused", detail="the model refused to answer (stop reason 'refusal')")
+        if self._stop in FILTERED:
+            return Failure("content_filtered", detail=f"the provider's filter ended the reply ({self._stop})")
         if self._stop == "model_context_window_exceeded":
             return Failure("context_overflow", detail="the model's context window was full before the reply had ended")
         reply = self._gathered.result(ENDS.get(self._stop, "stop"))
         return reply if isinstance(reply, Failure) else Answered(reply, self._usage)
-
-
-def _index(frame: dict[str, Any]) -> int:
-    index = frame.get("index")
-    return index if type(index) is int else 0
 
 
 def _dict(value: object) -> dict[str, Any]:
