@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import asyncio
 import os
 import signal
@@ -16,7 +17,8 @@ import pytest
 from noria.context.spill import SpillFolder
 from noria.core.events import Handle
 from noria.tools import proctree
-from noria.tools.process import Held, Processes, end_group
+from noria.tools.output import Told
+from noria.tools.process import Done, Held, Processes, Start, end_group, spawn
 from noria.tools.result import ToolError
 from tests.tools.helpers import living, soon
 
@@ -488,3 +490,167 @@ def test_a_program_that_is_not_there_is_told(tmp_path: Path) -> None:
     with pytest.raises(ToolError, match="does not exist"):
         Processes().start(["/bin/echo"], str(tmp_path / "none"), Kept(), held=True)
     assert len(os.listdir("/proc/self/fd")) == before
+
+
+# -- waited for, or moved ----------------------------------------------------------------------------------------
+
+
+def test_a_program_is_run_and_its_streams_collected(tmp_path: Path) -> None:
+    code = "import sys, os; print(sys.stdin.read() + os.environ['X']); print('no', file=sys.stderr); sys.exit(2)"
+
+    async def work() -> None:
+        processes = Processes()
+        done = await processes.collect([sys.executable, "-c", code], str(tmp_path), env={"X": "y"}, data=b"given ")
+        assert done == Done("exited", 2, b"given y\n", b"no\n", False) and not done.ok
+        empty = await processes.collect(["/bin/cat"], str(tmp_path))
+        assert empty == Done("exited", 0, b"", b"", False) and empty.ok
+        large = b"x" * 300_000
+        assert (await processes.collect(["/bin/cat"], str(tmp_path), data=large)).out == large
+
+    asyncio.run(work())
+
+
+def test_what_is_collected_is_bounded_in_bytes_and_time(tmp_path: Path, nap: str) -> None:
+    async def work() -> None:
+        processes = Processes()
+        much = await processes.collect(["/usr/bin/yes"], str(tmp_path), limit=1_000)
+        assert (much.ending, len(much.out), much.cut) == ("enough", 1_000, True)
+        exact = await processes.collect(["/bin/echo", "-n", "abc"], str(tmp_path), limit=3)
+        assert exact == Done("exited", 0, b"abc", b"", False)
+        long = await processes.collect(["/bin/sh", "-c", f"echo so far; sleep {nap} & sleep {nap}"], "/", timeout=0.2)
+        assert (long.ending, long.out) == ("timeout", b"so far\n")
+        waiting = asyncio.create_task(processes.collect(["/bin/sleep", nap], "/"))
+        await asyncio.sleep(0.1)
+        waiting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
+        assert living(nap) == []
+
+    asyncio.run(work())
+
+
+def test_a_sandbox_stands_where_processes_are_created(tmp_path: Path) -> None:
+    """Everything is created by the one function that it can take the place of: a shell, a program, a held one."""
+    seen: list[Start] = []
+
+    def boxed(start: Start) -> subprocess.Popen[bytes]:
+        seen.append(start)
+        argv = ["/usr/bin/env", "IN_BOX=yes", start.program, *start.argv[1:]]
+        return spawn(start._replace(argv=argv, program="/usr/bin/env"))
+
+    async def work() -> None:
+        processes = Processes(spawn=boxed)
+        shell = processes.hold("echo $IN_BOX; cd /", str(tmp_path))
+        assert await shell.run(10) == "exited" and shell.output.text()[0] == "yes\n"
+        program = processes.start(["/usr/bin/printenv", "IN_BOX"], str(tmp_path), Kept(), held=True)
+        assert await program.run(10) == "exited" and program.output.data == b"yes\n"
+        assert (await processes.collect(["/usr/bin/printenv", "IN_BOX"], "/")).out == b"yes\n"
+
+        def refuses(start: Start) -> subprocess.Popen[bytes]:
+            raise ToolError("there is no sandbox here")
+
+        with pytest.raises(ToolError, match="no sandbox"):
+            Processes(spawn=refuses).hold("true", str(tmp_path))
+
+    asyncio.run(work())
+    assert len(seen) == 3
+
+
+def test_nothing_else_in_the_tools_starts_processes() -> None:
+    """What starts one on its own would run outside of the sandbox, and be left behind."""
+    folder = Path(proctree.__file__).parent
+    own = {"process.py": {"subprocess.Popen"}, "proctree.py": {"subprocess.run"}}  # the latter: `ps`, which only looks
+    starters = {"Popen", "run", "call", "check_call", "check_output", "getoutput", "create_subprocess_exec"}
+    starters |= {"create_subprocess_shell", "system", "popen", "fork", "forkpty", "posix_spawn", "posix_spawnp"}
+    for path in sorted(folder.rglob("*.py")):
+        found = set[str]()
+        for node in ast.walk(ast.parse(path.read_text())):
+            match node:
+                case ast.Call(func=ast.Attribute(value=ast.Name(id=module), attr=name)) if name in starters:
+                    if module in ("subprocess", "os", "pty", "asyncio") and (module, name) != ("asyncio", "run"):
+                        found.add(f"{module}.{name}")
+                case ast.ImportFrom(module="subprocess" | "pty" | "multiprocessing" as module):
+                    found.add(module)
+                case _:
+                    pass
+        assert found == own.get(path.name, set()), f"{path.name} starts processes without the port"
+
+
+def test_what_is_moved_goes_on(tmp_path: Path, nap: str) -> None:
+    async def work() -> None:
+        processes = Processes()
+        held = processes.hold("echo one; sleep .4; echo two; exit 3", str(tmp_path))
+        assert not held.move()
+        assert await held.run(0.1, stays=True) == "moved"
+        assert held.output.total == 4 and not held.ended
+        assert await held.go_on() == "exited"
+        assert (held.code, held.output.text()[0]) == (3, "one\ntwo\n")
+
+        held = processes.hold(f"echo one; sleep {nap}", str(tmp_path))
+        running = asyncio.create_task(held.run(60))
+        while not held.output.total:
+            await asyncio.sleep(0.005)
+        assert held.move() and not held.move()
+        assert await running == "moved"
+        going = asyncio.create_task(held.go_on())
+        await asyncio.sleep(0.05)
+        await held.stop()
+        assert await going == "stopped" and living(nap) == []
+
+        held = processes.hold(f"sleep {nap}", str(tmp_path))
+        assert await held.run(0.05, stays=True) == "moved"
+        assert await held.go_on(0.1) == "timeout" and living(nap) == []
+        held = processes.hold(f"sleep {nap}", str(tmp_path))
+        assert await held.run(0.05, stays=True) == "moved"
+        await held.stop()
+        assert await held.go_on() == "stopped" and living(nap) == []
+
+    before = len(os.listdir("/proc/self/fd"))
+    asyncio.run(work())
+    assert len(os.listdir("/proc/self/fd")) == before
+
+
+def test_what_is_moved_lasts_as_long_as_anything_of_it(tmp_path: Path, nap: str) -> None:
+    async def work() -> None:
+        processes = Processes()
+        child = f"(setsid sleep .6 & sleep {nap}) & echo begun; exit 4"
+        held = processes.hold(child, str(tmp_path))
+        assert await held.run(5, stays=True) == "moved" and held.output.text()[0] == "begun\n"
+        going = asyncio.create_task(held.go_on())
+        await asyncio.sleep(0.3)
+        assert not going.done() and living(nap)
+        for pid in living(nap):
+            os.kill(pid, signal.SIGKILL)
+        assert await going == "exited" and held.code == 4 and not held.ended
+
+        held = processes.hold(f"setsid sleep {nap} & exit 0", str(tmp_path))
+        assert await held.run(5, stays=True) == "moved"
+        going = asyncio.create_task(held.go_on())
+        await asyncio.sleep(0.1)
+        await held.stop()
+        assert await going == "stopped" and living(nap) == []
+
+    asyncio.run(work())
+
+
+def test_the_shell_says_where_it_ended(tmp_path: Path) -> None:
+    (tmp_path / "a b").mkdir()
+
+    async def ended(command: str) -> tuple[str, int, str]:
+        told = Told()
+        held = Processes().hold(command, str(tmp_path), told=told)
+        await held.run(10)
+        return told.line, held.code, held.output.text()[0]
+
+    async def work() -> None:
+        there = str(tmp_path / "a b")
+        assert await ended("cd 'a b'") == (there, 0, "")
+        assert await ended("cd 'a b' && echo hi; exit 3") == (there, 3, "hi\n")
+        assert await ended("(cd 'a b'); false") == (str(tmp_path), 1, "")
+        assert await ended("cd 'a b'; exec >/dev/null; set -e; false; cd /") == (there, 1, "")
+        assert (await ended("cd 'a b'; trap 'echo mine' EXIT"))[::2] == ("", "mine\n")
+        assert (await ended("mkdir d; cd d; rmdir ../d"))[::2] == ("", "")
+        assert (await ended("cd 'a b'; exec true"))[0] == ""
+        assert (await ended("if then"))[:2] == ("", 2)
+
+    asyncio.run(work())

@@ -6,6 +6,8 @@ running for a moment (so that it is there after a crash); a short command costs 
 
 from __future__ import annotations
 
+import os
+
 from noria.tools.result import LIMIT, Spill, SpillFile, clean, head_border, join, tail_border
 
 
@@ -105,3 +107,30 @@ class Output:
 
     def _failed(self, error: OSError) -> None:
         self.problem = f"the whole output could not be kept in {self.path}: {error.strerror or error}"
+
+
+class Told:
+    """A short line that a shell says beside its output. Implements held.Sink."""
+
+    path = ""
+    enough = False
+
+    __slots__ = ("_data",)
+
+    def __init__(self) -> None:
+        self._data = b""
+
+    @property
+    def line(self) -> str:
+        """It, once it was said whole; else nothing."""
+        return os.fsdecode(self._data[:-1]) if self._data.endswith(b"\n") else ""
+
+    def feed(self, data: bytes) -> None:
+        """More was said."""
+        self._data += data[: 8192 - len(self._data)]
+
+    def keep(self) -> None:
+        """Nothing of it is kept on disk."""
+
+    def settle(self) -> None:
+        """Nothing of it is kept on disk."""
