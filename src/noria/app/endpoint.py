@@ -10,10 +10,9 @@ from urllib.parse import urlsplit
 
 from noria.app.settings import BUILT, DIALECTS, Auth, Dialect, ModelEntry
 from noria.core.errors import UsageError
-from noria.models.catalog import Endpoint, context_window
+from noria.models.catalog import Endpoint, context_window, list_price
 from noria.models.profiles import changed
-from noria.models.servers import known
-from noria.models.known import known
+from noria.models.servers import profile_of
 
 USUAL: dict[str, tuple[str, str, str]] = {
     # dialect: base URL, variable of the base URL, variable of the key
@@ -51,14 +50,14 @@ def resolve(name: str, entries: Mapping[str, ModelEntry], base_url: str | None, 
         )
     usual, url_variable, key_variable = USUAL[dialect]
     url = (base_url or entry.base_url or env.get(url_variable, "")).strip() or usual
-    profile = changed(known(dialect, url, model), entry.profile)
+    profile = changed(profile_of(dialect, url, model), entry.profile)
     auth = entry.auth or profile.auth or AUTH.get(dialect, "bearer")
     key = "" if auth == "none" else _key(name, entry, key_variable, url, env)
     endpoint = Endpoint(
         name=name, model=model, base_url=url, dialect=dialect, key=key, auth=auth if key else "none",
         headers=entry.headers, context_window=entry.context_window or context_window(model),
         max_output_tokens=entry.max_output_tokens,
-        price=entry.price or known(model).price,
+        price=entry.price or list_price(model),
         temperature=entry.temperature, reasoning_effort=entry.reasoning_effort, stream=entry.stream,
         profile=profile,
     )  # fmt: skip

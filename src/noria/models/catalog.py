@@ -33,6 +33,11 @@ def context_window(model: str) -> int:
     return known(model).window
 
 
+def list_price(model: str) -> Price | None:
+    """The vendor's published price; None where it is not known."""
+    return known(model).price
+
+
 def reasons(model: str) -> bool:
     """Whether a model may reason: those of OpenAI that do not refuse to be asked for their reasoning."""
     return not model.rpartition("/")[2].startswith(("gpt-3", "gpt-4", "chatgpt-4"))
