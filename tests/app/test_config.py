@@ -11,6 +11,7 @@ from noria.app.endpoint import local
 from noria.app.settings import Options, Settings
 from noria.core.errors import UsageError
 from noria.models.catalog import Endpoint, Price, Profile
+from noria.models.servers import profile_of
 
 KEY = {"OPENAI_API_KEY": "sk-test"}
 
@@ -35,7 +36,9 @@ def mistake(tmp_path: Path, *args: object, **options: object) -> str:
 def test_built_in_values(tmp_path: Path) -> None:
     got = settings(tmp_path)
     assert (got.mode, got.sandbox, got.max_steps, got.max_retries, got.tools) == ("default", "auto", 40, 4, ())
-    assert got.models == (Endpoint(name="chat:m", model="m", base_url="https://api.openai.com/v1", key="sk-test"),)
+    url = "https://api.openai.com/v1"
+    profile = profile_of("chat", url, "m")
+    assert got.models == (Endpoint(name="chat:m", model="m", base_url=url, key="sk-test", profile=profile),)
 
 
 def test_flags_beat_environment_beats_file(tmp_path: Path) -> None:

@@ -291,7 +291,7 @@ def test_an_image_that_is_not_sent_is_said(why: str) -> None:
 def test_reasoning_goes_back_only_by_profile_and_only_to_its_model() -> None:
     thought = Step(Reply((Reasoning("mine", "chat:test-model"), Reasoning("foreign", "other"), Text("Hi"))))
     assert "reasoning" not in json.dumps(sent(prompt("go"), thought))
-    found = sent(prompt("go"), thought, profile=Profile(reasoning=True))
+    found = sent(prompt("go"), thought, profile=Profile(reasoning="reasoning_content"))
     assert found[1]["reasoning_content"] == "mine"
 
 

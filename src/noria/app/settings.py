@@ -10,7 +10,8 @@ from typing import Annotated, Literal, TypeAlias, get_args
 import msgspec
 
 from noria.guard.modes import PermissionMode
-from noria.models.catalog import Endpoint, Price, Profile
+from noria.models.catalog import Endpoint, Price
+from noria.models.profiles import Changes
 
 Dialect: TypeAlias = Literal["chat", "responses", "messages", "gemini"]
 OnAsk: TypeAlias = Literal["deny", "pause"]
@@ -51,7 +52,7 @@ class ModelEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     temperature: Annotated[float, msgspec.Meta(ge=0, le=2)] | None = None
     reasoning_effort: str = ""
     stream: bool = True
-    profile: Profile = Profile()
+    profile: Changes = Changes()
 
     @property
     def key_variables(self) -> tuple[str, ...]:

@@ -16,7 +16,8 @@ from noria.app.mistakes import dotted, line_of, mistakes, nearest
 from noria.app.settings import Config, HookEntry, McpEntry, ModelEntry, Options
 from noria.app.sources import JOINED, Path, Source, merged
 from noria.core.errors import UsageError
-from noria.models.catalog import Price, Profile
+from noria.models.catalog import Price
+from noria.models.profiles import Profile
 
 MASK = "********"
 
@@ -209,9 +210,23 @@ MEANS: dict[str, str] = {
     "models.NAME.profile": "where this server differs from others of its dialect",
     "models.NAME.profile.output_parameter": "chat: how the output limit is called, max_tokens or max_completion_tokens",
     "models.NAME.profile.images": "whether it takes images",
-    "models.NAME.profile.reasoning": "chat: whether reasoning_content goes back to the model that made it",
+    "models.NAME.profile.documents": "whether it takes documents (PDF)",
+    "models.NAME.profile.result_images": "chat: whether a tool message may hold images",
+    "models.NAME.profile.reasoning": "chat: the field in which its own reasoning goes back to a model",
     "models.NAME.profile.bridge": "chat: whether a user message straight after a tool message is refused",
     "models.NAME.profile.thinking": "messages: whether reasoning_effort is sent as it is, or as a number of tokens",
+    "models.NAME.profile.omit": "optional parameters that are never sent, by name",
+    "models.NAME.profile.ids": "chat: the form of call ids",
+    "models.NAME.profile.empty": "chat: the content of a reply that only calls tools",
+    "models.NAME.profile.system": "chat: the role of the system prompt",
+    "models.NAME.profile.effort": "chat: the field in which reasoning_effort is said",
+    "models.NAME.profile.cache": "chat, responses: how the provider's prompt cache is used",
+    "models.NAME.profile.schema": "what the server takes of JSON Schema in tools",
+    "models.NAME.profile.extra": "fields that are added to every request as they are",
+    "models.NAME.profile.address": "how the address is made of base_url",
+    "models.NAME.profile.version": "azure: the api-version; vertex: anthropic_version",
+    "models.NAME.profile.auth": "how the key goes along, where auth does not say",
+    "models.NAME.profile.betas": "messages: values of the anthropic-beta header",
     "hooks.event": "when it is run",
     "hooks.matcher": "the tools that it is run for; empty is all",
     "hooks.command": "what is run",

@@ -20,6 +20,7 @@ from noria.models import words
 from noria.models.catalog import Endpoint
 from noria.models.chat_reader import ChatReader
 from noria.models.encode import Images, quoted, wire_name
+from noria.models.kept import FIELDS, returned
 from noria.models.spoken import Spoken
 
 
@@ -106,8 +107,11 @@ class Chat(Spoken[Kept, Messages]):
     """The chat dialect (`models.dialect.Dialect`) for one model of one session."""
 
     path: ClassVar[str] = "/chat/completions"
-    optional: ClassVar[frozenset[str]] = frozenset(
-        ("max_tokens", "max_completion_tokens", "temperature", "stream_options", "reasoning_effort", "tool_choice")
+    optional: ClassVar[frozenset[str]] = (
+        frozenset(
+            ("max_tokens", "max_completion_tokens", "temperature", "stream_options", "reasoning_effort", "tool_choice")
+        )
+        | FIELDS
     )
 
     def __init__(
@@ -148,6 +152,8 @@ class Chat(Spoken[Kept, Messages]):
 
     def _changed(self, name: str) -> None:
         self._suffix.clear()
+        if name in FIELDS:
+            self._forget()
 
     # -- requests ------------------------------------------------------------------------------------------------
 
@@ -222,18 +228,23 @@ class Chat(Spoken[Kept, Messages]):
         text = reply.text
         content = text if text.strip() else "" if reply.calls else words.NO_TEXT
         fields = b'{"role":"assistant","content":' + (quoted(content) if content else b"null")
-        if self._endpoint.profile.reasoning:
+        if self._endpoint.profile.reasoning == "reasoning_content":
             mine = [b.text for b in reply.blocks if isinstance(b, Reasoning) and b.model == self._endpoint.voice]
             fields += b',"reasoning_content":' + quoted("".join(mine))
+        back = returned(reply, self._endpoint.voice, self._without)
+        fields += back.get(-1, b"")
         if reply.calls:
-            fields += b',"tool_calls":[' + b",".join(map(self._call, reply.calls)) + b"]"
+            calls = [self._call(call, back.get(place, b"")) for place, call in enumerate(reply.calls)]
+            fields += b',"tool_calls":[' + b",".join(calls) + b"]"
         return fields + b"}"
 
-    def _call(self, call: Call) -> bytes:
-        return b'{"id":%s,"type":"function","function":{"name":%s,"arguments":%s}}' % (
+    def _call(self, call: Call, beside: bytes) -> bytes:
+        """A call, and what the provider wants back with it."""
+        return b'{"id":%s,"type":"function","function":{"name":%s,"arguments":%s}%s}' % (
             quoted(self._ids.of(call)),
             quoted(wire_name(call.name)),
             quoted(call.args),
+            beside,
         )
 
     def _text(self, text: str) -> bytes:
