@@ -17,7 +17,7 @@ from noria.models.idle import Idle
 from noria.models.known import Price, Tariff, known
 from noria.models.profiles import Profile
 
-AUTHS = ("bearer", "x-api-key", "api-key", "query", "none")
+AUTHS = ("bearer", "x-api-key", "api-key", "x-goog-api-key", "query", "none")
 
 
 UNKNOWN_LIMIT = 8_192
@@ -46,8 +46,8 @@ def reasons(model: str) -> bool:
 class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
     """A configured model: `name` is noria's word for it, `model` the provider's. What is 0, empty or None is left out.
 
-    `auth`: how the key goes along: `bearer`, `x-api-key`, `api-key` (headers), `query` (`?key=`), `none`.
-    `context_window` and `max_output_tokens` in tokens.
+    `auth`: how the key goes along: `bearer`, `x-api-key`, `api-key`, `x-goog-api-key` (headers), `query` (`?key=`),
+    `none`. `context_window` and `max_output_tokens` in tokens.
     """
 
     name: str
@@ -115,7 +115,7 @@ def auth_headers(endpoint: Endpoint) -> list[tuple[str, str]]:
     named: dict[str, str] = {}
     if endpoint.key and endpoint.auth == "bearer":
         named["authorization"] = f"Bearer {endpoint.key}"
-    elif endpoint.key and endpoint.auth in ("x-api-key", "api-key"):
+    elif endpoint.key and endpoint.auth in ("x-api-key", "api-key", "x-goog-api-key"):
         named[endpoint.auth] = endpoint.key
     named |= {name.lower(): value for name, value in endpoint.headers.items()}
     return list(named.items())

@@ -184,8 +184,14 @@ def _dialect(endpoint: Endpoint, tools: Sequence[ToolSpec], images: Images | Non
             from noria.models.messages import MessagesDialect
 
             return MessagesDialect(endpoint, tools, images, learned)
+        case "gemini":
+            from noria.models.gemini import Gemini
+
+            return Gemini(endpoint, tools, images, learned)
         case _:
-            raise UsageError(f"the dialect {endpoint.dialect!r} is not built yet: use chat:, responses: or messages:")
+            raise UsageError(
+                f"there is no dialect {endpoint.dialect!r}: write chat:, responses:, messages: or gemini: before a name"
+            )
 
 
 class Completing(Model, Protocol):
