@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from urllib.parse import urlsplit
 
-from noria.app.settings import BUILT, DIALECTS, Auth, Dialect, ModelEntry
+from noria.app.settings import DIALECTS, Auth, Dialect, ModelEntry
 from noria.core.errors import UsageError
 from noria.models.catalog import Endpoint, context_window, list_price
 from noria.models.profiles import changed
@@ -19,8 +19,11 @@ USUAL: dict[str, tuple[str, str, str]] = {
     "chat": ("https://api.openai.com/v1", "OPENAI_BASE_URL", "OPENAI_API_KEY"),
     "responses": ("https://api.openai.com/v1", "OPENAI_BASE_URL", "OPENAI_API_KEY"),
     "messages": ("https://api.anthropic.com", "ANTHROPIC_BASE_URL", "ANTHROPIC_API_KEY"),
+    "gemini": ("https://generativelanguage.googleapis.com", "GOOGLE_GEMINI_BASE_URL", "GEMINI_API_KEY"),
 }
-AUTH: dict[str, Auth] = {"messages": "x-api-key"}
+OTHER_KEYS: dict[str, tuple[str, ...]] = {"gemini": ("GOOGLE_API_KEY",)}
+"""Further variables that may have a dialect's key."""
+AUTH: dict[str, Auth] = {"messages": "x-api-key", "gemini": "x-goog-api-key"}
 """How a dialect's key goes along, where it is not `bearer`."""
 CATALOGUE = (("claude-", "messages"), ("gpt-", "responses"), ("o", "responses"), ("gemini-", "gemini"))
 """What a bare name begins with, and the dialect it is spoken to in (`o` only before a digit)."""
@@ -44,15 +47,11 @@ def resolve(name: str, entries: Mapping[str, ModelEntry], base_url: str | None, 
     else:
         dialect, model = _named(name, entries)
         entry = ModelEntry()
-    if dialect not in BUILT:
-        raise UsageError(
-            f"the {dialect} dialect is not built yet ({name}); use --model chat:NAME with an OpenAI-compatible server"
-        )
-    usual, url_variable, key_variable = USUAL[dialect]
+    usual, url_variable, _ = USUAL[dialect]
     url = (base_url or entry.base_url or env.get(url_variable, "")).strip() or usual
     profile = changed(profile_of(dialect, url, model), entry.profile)
     auth = entry.auth or profile.auth or AUTH.get(dialect, "bearer")
-    key = "" if auth == "none" else _key(name, entry, key_variable, url, env)
+    key = "" if auth == "none" else _key(name, entry, usual_key(dialect), url, env)
     endpoint = Endpoint(
         name=name, model=model, base_url=url, dialect=dialect, key=key, auth=auth if key else "none",
         headers=entry.headers, context_window=entry.context_window or context_window(model),
@@ -66,8 +65,8 @@ def resolve(name: str, entries: Mapping[str, ModelEntry], base_url: str | None, 
 
 
 def usual_key(dialect: Dialect) -> tuple[str, ...]:
-    """The vendor's variable of the key, where this version speaks the dialect."""
-    return (USUAL[dialect][2],) if dialect in USUAL else ()
+    """The vendor's variables that may have the key, the first that is set counts."""
+    return (USUAL[dialect][2], *OTHER_KEYS.get(dialect, ()))
 
 
 def secret_variables(entries: Mapping[str, ModelEntry]) -> tuple[str, ...]:
@@ -111,9 +110,9 @@ def local(url: str) -> bool:
     return a in (0, 10, 127) or (a, b) == (192, 168) or (a == 172 and 16 <= b <= 31)
 
 
-def _key(name: str, entry: ModelEntry, usual: str, url: str, env: Mapping[str, str]) -> str:
+def _key(name: str, entry: ModelEntry, usual: tuple[str, ...], url: str, env: Mapping[str, str]) -> str:
     """The key, or blank where a local server needs none. Raises UsageError where it is missing."""
-    variables = entry.key_variables or (() if entry.key_command else (usual,))
+    variables = entry.key_variables or (() if entry.key_command else usual)
     key = next((env[v].strip() for v in variables if env.get(v, "").strip()), "")
     if not key and entry.key_command:
         key = _ask_command(name, entry.key_command)

@@ -16,10 +16,9 @@ from noria.models.profiles import Changes
 Dialect: TypeAlias = Literal["chat", "responses", "messages", "gemini"]
 OnAsk: TypeAlias = Literal["deny", "pause"]
 Sandbox: TypeAlias = Literal["auto", "strict", "off"]
-Auth: TypeAlias = Literal["bearer", "x-api-key", "api-key", "query", "none"]
+Auth: TypeAlias = Literal["bearer", "x-api-key", "api-key", "x-goog-api-key", "query", "none"]
 
 DIALECTS: tuple[Dialect, ...] = get_args(Dialect)
-BUILT: tuple[Dialect, ...] = ("chat", "responses", "messages")  # the dialects that this version speaks
 
 
 RULE = r"^[A-Za-z_][\w-]*(\(.+\))?$"
