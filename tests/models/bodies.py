@@ -14,6 +14,7 @@ import msgspec
 from noria.core.content import Call, Image, Opaque, Reasoning, Reply, Result, Text, make_call
 from noria.core.transcript import Entry, Note, Prompt, Step, Summary, elide, withhold
 from noria.models.chat import Chat
+from noria.models.gemini import Gemini
 from noria.models.messages import MessagesDialect
 from noria.models.responses import Responses
 from tests.models.kit import TOOL, call, endpoint, history, ok, prompt, step
@@ -24,8 +25,9 @@ PICTURE = Image("sha256:png", "image/png", len(PNG))
 GONE = Image("sha256:gone", "image/png", 7)
 ODD = Image("sha256:png", "image/tiff", 9)
 CHAT, RESPONSES, MESSAGES = "chat:test-model", "responses:test-model", "messages:test-model"
+GEMINI = "gemini:test-model"
 SYSTEM = "You are noria.\nRules first: be brief."
-KINDS = {"chat": Chat, "responses": Responses, "messages": MessagesDialect}
+KINDS = {"chat": Chat, "responses": Responses, "messages": MessagesDialect, "gemini": Gemini}
 
 
 class Store:
@@ -35,7 +37,9 @@ class Store:
         return {"sha256:png": PNG}[digest]
 
 
-def dialect(name: str, tools: tuple[Any, ...] = (TOOL,), **settings: Any) -> Chat | Responses | MessagesDialect:
+def dialect(
+    name: str, tools: tuple[Any, ...] = (TOOL,), **settings: Any
+) -> Chat | Responses | MessagesDialect | Gemini:
     """The dialect of that name, for `test-model`."""
     return KINDS[name](endpoint(dialect=name, **settings), tools, Store())
 
@@ -46,6 +50,7 @@ def thinking(model: str, text: str) -> Reasoning:
         CHAT: "",
         RESPONSES: f'{{"type":"reasoning","id":"rs_{len(text)}","summary":[],"encrypted_content":"gAAA{len(text)}"}}',
         MESSAGES: f'{{"type":"thinking","thinking":"{text}","signature":"c2ln{len(text)}"}}',
+        GEMINI: f'{{"text":"{text}","thought":true}}',
     }
     return Reasoning(text, model, data[model])
 
@@ -82,6 +87,10 @@ def everything() -> list[Entry]:
     )  # fmt: skip
     search = own(MESSAGES, type="server_tool_use", id="srvtoolu_1", name="web_search", input={"query": "x"})
     found = own(MESSAGES, type="web_search_tool_result", tool_use_id="srvtoolu_1", content=[])
+    run = own(GEMINI, executableCode={"language": "PYTHON", "code": "print(1)"})
+    ran = own(GEMINI, codeExecutionResult={"outcome": "OUTCOME_OK", "output": "1"})
+    signed, last = own(GEMINI, thoughtSignature="c2ln"), own(GEMINI, text="", thoughtSignature="bGFzdA==")
+    two = numbered([make_call("read_file", '{"path": "b"}', wire_id="8hd0"), make_call("read_file", "{}")], 7)
     return [
         Summary("Goal: everything."),
         elide(prompt("An old and long request. " * 60)),
@@ -104,6 +113,10 @@ def everything() -> list[Entry]:
         prompt(" "),
         Step(Reply((own(RESPONSES, type="web_search_call", id="ws_1"), Text("Done."), thinking(RESPONSES, "after")),
                    model=RESPONSES)),
+        prompt("Compute."),
+        Step(Reply((thinking(GEMINI, "it shows"), run, ran, signed, Text("One."), own(GEMINI, groundingMetadata={}),
+                    signed, *two), model=GEMINI), (ok("c7_0", "b's text"), ok("c7_1", "no path"))),
+        Step(Reply((Text("Computed."), last), model=GEMINI)),
         prompt("go"),
         Note("conclude", word="max_steps"),
     ]  # fmt: skip

@@ -14,6 +14,7 @@ from noria.core.ports import Answered, Delta, Failure, ToolSpec
 from noria.core.transcript import Entry, Origin, Prompt, Step, Transcript
 from noria.models.catalog import Endpoint
 from noria.models.chat_reader import ChatReader
+from noria.models.gemini_reader import GeminiReader
 from noria.models.messages_reader import MessagesReader
 from noria.models.reader import FrameReader
 from noria.models.responses_reader import ResponsesReader
@@ -38,7 +39,7 @@ def events(chunks: Iterable[bytes]) -> list[Event]:
 
 def reader_of(dialect: str, deltas: list[Delta] | None = None) -> FrameReader:
     """A reader of that dialect, for the model `m` and effect 7."""
-    kinds = {"chat": ChatReader, "responses": ResponsesReader, "messages": MessagesReader}
+    kinds = {"chat": ChatReader, "responses": ResponsesReader, "messages": MessagesReader, "gemini": GeminiReader}
     emit = ([] if deltas is None else deltas).append
     return kinds[dialect]("m", "http://server/v1/chat/completions", 7, emit)
 

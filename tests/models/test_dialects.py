@@ -12,17 +12,17 @@ from hypothesis import strategies as st
 
 from noria.core.content import Opaque, Reasoning, Reply, Text
 from noria.core.transcript import Entry, Step, Summary, elide
-from noria.testing import check
+from noria.testing import Request, check
 from tests.models import bodies
-from tests.models.bodies import MESSAGES, PICTURE, RESPONSES, SYSTEM, dialect
+from tests.models.bodies import GEMINI, MESSAGES, PICTURE, RESPONSES, SYSTEM, dialect
 from tests.models.kit import call, history, ok, prompt, step
 from tests.models.test_chat import histories
 
-DIALECTS = ("chat", "responses", "messages")
+DIALECTS = ("chat", "responses", "messages", "gemini")
 each = pytest.mark.parametrize("name", DIALECTS)
 HEADERS = {"anthropic-version": "2023-06-01"}
 MARK = b',"cache_control":{"type":"ephemeral"}'
-UNSIGNED = ("messages-signatures", "responses-encrypted")
+UNSIGNED = ("messages-signatures", "responses-encrypted", "gemini-signatures")
 """The rules that only a server can judge which signed the reasoning itself (see test_switching)."""
 NO_SERVER_TOOLS = ("messages-blocks",)
 
@@ -34,9 +34,9 @@ def refused(name: str, raw: bytes, ignore: tuple[str, ...] = UNSIGNED) -> list[t
 
 
 def listed(raw: bytes) -> list[Any]:
-    """The messages or items of a body."""
+    """The messages, items or contents of a body."""
     decoded = json.loads(raw)
-    return decoded["messages"] if "messages" in decoded else decoded["input"]
+    return next(decoded[key] for key in ("messages", "input", "contents") if key in decoded)
 
 
 # -- everything --------------------------------------------------------------------------------------------------
@@ -86,7 +86,7 @@ def test_text_calls_and_results_are_the_same_in_every_dialect(name: str) -> None
 
 def steady(raw: bytes) -> bytes:
     """A body without the cache marks, up to where its list of messages ends."""
-    end = b'],"model"' if b'],"model"' in raw else b'],"tool_choice"' if b'],"tool_choice":' in raw else b"]}"
+    end = next((e for e in (b'],"model"', b'],"tool_choice":', b'],"toolConfig":') if e in raw), b"]}")
     head = raw[: raw.rindex(end)].replace(MARK, b"")
     return head.rstrip(b'"]}')
 
@@ -174,9 +174,9 @@ def test_asking_about_a_history_keeps_its_prefix(name: str) -> None:
         assert asked.replace(MARK, b"").startswith(kept)
         assert asked.count(MARK) == raw.count(MARK)
         last = listed(asked)[-1]
-        assert last["role"] == "user" and "Summarise." in json.dumps(last["content"])
+        assert last["role"] == "user" and "Summarise." in json.dumps(last)
         assert not refused(name, asked)
-        assert json.loads(asked)["tool_choice"] in ("none", {"type": "none"})
+        assert Request(json.loads(asked), name).forbids_calls  # type: ignore[arg-type]
         assert json.loads(asked)["tools"] == json.loads(raw)["tools"]
         assert made.body("s", transcript, "free") == raw
 
@@ -184,7 +184,7 @@ def test_asking_about_a_history_keeps_its_prefix(name: str) -> None:
 # -- laws --------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["responses", "messages"])
+@pytest.mark.parametrize("name", ["responses", "messages", "gemini"])
 @settings(max_examples=150, deadline=None)
 @given(data=st.data())
 def test_every_legal_history_is_a_legal_request(name: str, data: st.DataObject) -> None:
@@ -198,9 +198,10 @@ def test_every_legal_history_is_a_legal_request(name: str, data: st.DataObject) 
     assert not refused(name, raw)
     assert raw == made.body("s", transcript, "free")
     assert not refused(name, made.ask("s", transcript, "sum"))
-    if name == "messages":
+    if name != "responses":
         roles = [m["role"] for m in listed(raw)]
-        assert all(a != b for a, b in pairwise(roles)) and roles[-1] == "user"
+        assert all(a != b for a, b in pairwise(roles)) and roles[0] == roles[-1] == "user"
+    if name == "messages":
         assert raw.count(MARK) <= 4
 
 
@@ -210,14 +211,16 @@ BLOCKS = st.lists(
             Text("a"), Text(" "), bodies.thinking(MESSAGES, "signed"), bodies.thinking(RESPONSES, "encrypted"),
             bodies.own(MESSAGES, type="server_tool_use", id="s1", name="web_search", input={}),
             bodies.own(MESSAGES, type="web_search_tool_result", tool_use_id="s1", content=[]),
-            bodies.own(RESPONSES, phase="commentary"), Reasoning("only text", MESSAGES),
+            bodies.own(RESPONSES, phase="commentary"), Reasoning("only text", MESSAGES), Reasoning("thought", GEMINI),
+            bodies.own(GEMINI, thoughtSignature="c2ln"), bodies.own(GEMINI, text="", thoughtSignature="c2ln"),
+            bodies.own(GEMINI, executableCode={"code": "1"}), bodies.own(GEMINI, groundingMetadata={}),
         ]
     ),
     min_size=1, max_size=5,
 )  # fmt: skip
 
 
-@pytest.mark.parametrize(("name", "model"), [("responses", RESPONSES), ("messages", MESSAGES)])
+@pytest.mark.parametrize(("name", "model"), [("responses", RESPONSES), ("messages", MESSAGES), ("gemini", GEMINI)])
 @settings(max_examples=200, deadline=None)
 @given(replies=st.lists(st.tuples(BLOCKS, st.booleans(), st.booleans()), min_size=1, max_size=5))
 def test_every_order_of_blocks_is_a_legal_request(name: str, model: str, replies: list[Any]) -> None:

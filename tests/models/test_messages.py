@@ -147,7 +147,7 @@ def test_images_stand_in_the_result_but_beside_an_error_after_it() -> None:
 @pytest.mark.parametrize(
     ("image", "profile", "says"),
     [
-        (Image("sha256:png", "image/bmp"), Profile(), "png, jpeg, gif and webp"),
+        (Image("sha256:png", "image/bmp"), Profile(), "gif, jpeg, png and webp"),
         (Image("sha256:gone", "image/png"), Profile(), "bytes are gone"),
         (Image("sha256:png", "image/png", withheld=True), Profile(), "could not process it"),
         (PICTURE, Profile(images=False), "takes no images"),

@@ -141,7 +141,7 @@ def test_an_image_in_a_result_leaves_a_placeholder_and_follows() -> None:
 @pytest.mark.parametrize(
     ("image", "profile", "says"),
     [
-        (Image("sha256:png", "image/bmp"), Profile(), "png, jpeg, gif and webp"),
+        (Image("sha256:png", "image/bmp"), Profile(), "gif, jpeg, png and webp"),
         (Image("sha256:gone", "image/png"), Profile(), "bytes are gone"),
         (Image("sha256:png", "image/png", withheld=True), Profile(), "could not process it"),
         (PICTURE, Profile(images=False), "takes no images"),

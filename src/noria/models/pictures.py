@@ -31,7 +31,7 @@ class Pictures:
         if not self._taken:
             return words.image_note(image, words.NO_IMAGES)
         if self._types is not None and image.media_type not in self._types:
-            return words.image_note(image, words.ODD_IMAGE)
+            return words.image_note(image, words.ODD_IMAGE.format(types=_listed(self._types)))
         return words.image_note(image, words.GONE) if self._bytes(image) is None else ""
 
     def shown(self, content: Sequence[Part]) -> list[Image]:
@@ -53,3 +53,9 @@ class Pictures:
             return self._images.get(image.digest) if self._images else None
         except KeyError:
             return None
+
+
+def _listed(types: frozenset[str]) -> str:
+    """The types as a person says them: `jpeg, png and webp`."""
+    *names, last = sorted(t.rpartition("/")[2] for t in types)
+    return f"{', '.join(names)} and {last}" if names else last

@@ -22,7 +22,7 @@ NOTHING = "(an empty message)"
 BELOW = "shown below"
 GONE = "left out: its bytes are gone"
 NO_IMAGES = "left out: this model takes no images"
-ODD_IMAGE = "left out: this model takes png, jpeg, gif and webp"
+ODD_IMAGE = "left out: this model takes {types}"
 
 CODES: dict[Code, str] = {
     "": "",
