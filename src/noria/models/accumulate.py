@@ -1,22 +1,28 @@
 """Deltas become a reply, from every odd server; whole replies take the same way.
 
 Owns: which piece belongs to which tool call, the order of blocks, what an ended reply is. Must not know: JSON frames,
-HTTP, any one dialect. The rules are design section 7; the readings of odd streams are decision 0003.
+HTTP, any one dialect. The rules are design section 7; the readings of odd streams are decisions 0003 and 0013.
 """
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Literal
+
+import msgspec
 
 from noria.core.content import Block, Call, End, Opaque, Reasoning, Reply, Text, make_call, object_error
 from noria.core.ports import CallDelta, Emit, Failure, ReasoningDelta, TextDelta
 from noria.models.encode import mended
+from noria.models.scrub import Scrubber
+
+_decode = msgspec.json.Decoder().decode
 
 
 class Slot:
     """One tool call as it comes in."""
 
-    __slots__ = ("index", "name", "order", "pieces", "told", "wire_id")
+    __slots__ = ("beside", "index", "name", "order", "pieces", "told", "wire_id")
 
     def __init__(self, order: int, index: int | None) -> None:
         self.order = order
@@ -25,6 +31,7 @@ class Slot:
         self.name = ""
         self.pieces: list[str] = []
         self.told = False
+        self.beside = ""  # what only its provider understands and wants back with it
 
     @property
     def written(self) -> str:
@@ -35,6 +42,21 @@ class Slot:
         """Whether the arguments so far are one JSON object."""
         text = self.written.strip()
         return text.endswith("}") and not object_error(text)
+
+    def repeats(self, arguments: str) -> bool:
+        """Whether a piece says once more the whole arguments that are there."""
+        return arguments.lstrip()[:1] == "{" and self.whole() and _equal(self.written, arguments)
+
+    def meant(self) -> str:
+        """The arguments in the end. Where the pieces make no object, but the last of them is one and says again what
+        the others said (whole after pieces), or each says all that the one before did, the last counts."""
+        written = self.written
+        last = self.pieces[-1] if len(self.pieces) > 1 else ""
+        if last.lstrip()[:1] != "{" or object_error(last) or not object_error(written):
+            return written
+        before = "".join(self.pieces[:-1])
+        said_again = _equal(before, last) or all(b.startswith(a) for a, b in pairwise(self.pieces))
+        return last if said_again else written
 
 
 class Run:
@@ -76,9 +98,10 @@ class Held:
 
 
 class Accumulator:
-    """Gathers one reply of `model` for `effect`; what can be shown goes to `emit` at once."""
+    """Gathers one reply of `model` for `effect`; what can be shown goes to `emit` at once. `scrub` tells thoughts in
+    its text apart; without one, text is text."""
 
-    def __init__(self, model: str, effect: int, emit: Emit) -> None:
+    def __init__(self, model: str, effect: int, emit: Emit, scrub: Scrubber | None = None) -> None:
         self._model = model
         self._effect = effect
         self._emit = emit
@@ -87,16 +110,22 @@ class Accumulator:
         self._by_index: dict[int, Slot] = {}
         self._by_id: dict[str, Slot] = {}
         self._open: Slot | None = None
+        self._scrub = scrub
+        self._thought: Run | None = None  # what the scrubber found, while it goes on
 
     def text(self, piece: str) -> None:
         """More text."""
-        if piece and (shown := self._run("text").add(piece)):
+        if self._scrub:
+            self._scrubbed(self._scrub, piece, None)
+        elif piece and (shown := self._run("text").add(piece)):
             self._emit(TextDelta(self._effect, shown))
 
     def reasoning(self, piece: str) -> None:
         """More reasoning."""
-        if piece and (shown := self._run("reasoning").add(piece)):
-            self._emit(ReasoningDelta(self._effect, shown))
+        if piece:
+            self._elsewhere()
+            if shown := self._run("reasoning").add(piece):
+                self._emit(ReasoningDelta(self._effect, shown))
 
     def _run(self, kind: Literal["text", "reasoning"]) -> Run:
         last = self._parts[-1] if self._parts else None
@@ -116,15 +145,58 @@ class Accumulator:
 
     def add(self, run: Run, piece: str) -> None:
         """More of a block."""
+        if self._scrub:
+            if run.kind == "text":
+                self._scrubbed(self._scrub, piece, run)
+                return
+            self._elsewhere()
+        self._show(run, piece)
+
+    def _show(self, run: Run, piece: str) -> None:
         if piece and (shown := run.add(piece)):
             made = TextDelta if run.kind == "text" else ReasoningDelta
             self._emit(made(self._effect, shown))
 
-    def opaque(self) -> Held:
-        """The place of a provider's block, whose data come later."""
+    def opaque(self, *, first: bool = False) -> Held:
+        """The place of a provider's block, whose data come later; `first`: before all others."""
         held = Held()
-        self._parts.append(held)
+        self._parts.insert(0 if first else len(self._parts), held)
         return held
+
+    # -- thoughts in the text ------------------------------------------------------------------------------------
+
+    def _scrubbed(self, scrub: Scrubber, piece: str, run: Run | None) -> None:
+        """More text of a reply that may begin with a thought; `run`: the block it belongs to."""
+        for kind, part in scrub.feed(piece):
+            self._told_apart(kind, part, run)
+        if scrub.plain:
+            self._scrub = None
+
+    def _told_apart(self, kind: Literal["text", "reasoning"], part: str, run: Run | None) -> None:
+        if kind == "text":
+            self._thought = None
+            self._show(run or self._run("text"), part)
+            return
+        if self._thought is None:
+            self._thought = Run("reasoning", closed=True)
+            self._parts.insert(self._parts.index(run) if run else len(self._parts), self._thought)
+        self._show(self._thought, part)
+
+    def _elsewhere(self) -> None:
+        """Reasoning came in its own way: what was taken for the rest of a thought was text."""
+        if self._scrub:
+            self._scrub.elsewhere()
+            if self._scrub.guessed:
+                self._scrub_ends(self._scrub)
+
+    def _scrub_ends(self, scrub: Scrubber) -> None:
+        """Nothing is looked for any more. A thought that was only guessed at, and never closed, is text."""
+        for kind, part in scrub.end():
+            self._told_apart(kind, part, None)
+        if scrub.guessed and self._thought:
+            self._thought.kind = "text"
+            self._emit(TextDelta(self._effect, self._thought.text()))
+        self._scrub = None
 
     # -- tool calls ----------------------------------------------------------------------------------------------
 
@@ -141,11 +213,16 @@ class Accumulator:
             self._by_id[wire_id] = slot
         if name:
             slot.name = _named(slot, name)
-        if arguments:
+        if arguments and not ((name or wire_id) and slot.pieces and slot.repeats(arguments)):
             slot.pieces.append(arguments)
         if slot.name and not slot.told:
             slot.told = True
             self._emit(CallDelta(self._effect, slot.order, slot.name))
+
+    def beside(self, data: str) -> None:
+        """What only the provider understands (JSON) and wants back with the call that came last."""
+        if self._open:
+            self._open.beside = data
 
     def settle(self, index: int, wire_id: str, name: str, arguments: str) -> None:
         """The whole call at an index, as the server says it in the end: it stands for all pieces."""
@@ -183,6 +260,11 @@ class Accumulator:
         """Whether anything has come."""
         return bool(self._parts)
 
+    @property
+    def said(self) -> bool:
+        """Whether any text has come."""
+        return any(isinstance(part, Run) and part.kind == "text" and part.pieces for part in self._parts)
+
     # -- the end -------------------------------------------------------------------------------------------------
 
     @property
@@ -192,6 +274,8 @@ class Accumulator:
 
     def result(self, end: End) -> Reply | Failure:
         """The reply that ended so, or Failure `empty` where it says nothing."""
+        if self._scrub:
+            self._scrub_ends(self._scrub)
         ordered = iter(self._ordered())
         blocks: list[Block] = []
         for part in self._parts:
@@ -200,6 +284,8 @@ class Accumulator:
                 if not (slot.name or slot.pieces or slot.wire_id):
                     continue
                 blocks.append(self._made(slot, cut=end == "cut" and slot is self._open))
+                if slot.beside:
+                    blocks.append(Opaque(slot.beside, self._model))
             elif isinstance(part, Held):
                 if part.data:
                     blocks.append(Opaque(part.data, self._model))
@@ -226,7 +312,9 @@ class Accumulator:
         return self._slots
 
     def _made(self, slot: Slot, *, cut: bool) -> Call:
-        written = mended(slot.written) if not slot.written.isascii() else slot.written
+        written = slot.meant()
+        if not written.isascii():
+            written = mended(written)
         if written.strip() == "null":
             written = ""
         return make_call(mended(slot.name), written, wire_id=mended(slot.wire_id), cut=cut)
@@ -242,8 +330,9 @@ def _named(slot: Slot, name: str) -> str:
 def _another(slot: Slot, wire_id: str, name: str, arguments: str) -> bool:
     """Whether an index that was used before stands for one more call: some servers number every call 0.
 
-    A name comes again: a new one after arguments had begun, or one with more arguments or another id after whole ones,
-    or a new one with another id. Another id alone does not say so: some servers give every piece an id of its own.
+    A name comes again: a new one after arguments had begun, or one with other arguments or another id after whole ones,
+    or a new one with another id. Another id alone does not say so: some servers give every piece an id of its own. The
+    same arguments once more do not either: some servers say at the end what they said in pieces.
     """
     if not name or not slot.name:
         return False
@@ -252,7 +341,7 @@ def _another(slot: Slot, wire_id: str, name: str, arguments: str) -> bool:
         return other_id and name != slot.name
     if not name.startswith(slot.name):
         return True
-    return slot.whole() and (other_id or bool(arguments.strip()))
+    return slot.whole() and (other_id or (bool(arguments.strip()) and not slot.repeats(arguments)))
 
 
 def _continues(slot: Slot, wire_id: str, name: str, arguments: str) -> bool:
@@ -260,5 +349,15 @@ def _continues(slot: Slot, wire_id: str, name: str, arguments: str) -> bool:
     if wire_id and slot.wire_id and wire_id != slot.wire_id:
         return False
     if name and slot.name:
+        if wire_id and wire_id == slot.wire_id and slot.repeats(arguments):
+            return True
         return name == slot.name and not (arguments.strip() and slot.whole())
     return True
+
+
+def _equal(one: str, other: str) -> bool:
+    """Whether two texts are the same JSON."""
+    try:
+        return one == other or _decode(one) == _decode(other)
+    except (msgspec.DecodeError, RecursionError, UnicodeEncodeError):
+        return False

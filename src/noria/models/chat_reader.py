@@ -1,7 +1,7 @@
 """Answers of the chat dialect: chunks of a stream, or one whole completion, become a reply or a typed failure.
 
 Owns: the frames of chat completions and their oddities. Must not know: connections, which request was asked. The
-readings that no standard settles are decision 0003.
+readings that no standard settles are decisions 0003 and 0013.
 """
 
 from __future__ import annotations
@@ -11,7 +11,9 @@ from typing import Any
 
 from noria.core.content import Usage
 from noria.core.ports import Answered, Emit, Failure
-from noria.models.reader import FrameReader, arguments_of, text_of, tokens_of
+from noria.models.accumulate import Held
+from noria.models.kept import BESIDE, LISTS, WHOLE, Pieces
+from noria.models.reader import FrameReader, arguments_of, dumps, index_of, text_of, tokens_of
 
 CUT = frozenset(("length", "max_tokens", "max_output_tokens", "model_length", "model_context_window_exceeded"))
 FILTERED = frozenset(
@@ -23,6 +25,8 @@ FAULTS = {
     "abort": "truncated",
     "network_error": "server",
 }
+REASONING = ("reasoning_content", "reasoning", "reasoning_text")
+"""Where a delta has a model's thinking as text."""
 
 
 class ChatReader(FrameReader):
@@ -33,6 +37,9 @@ class ChatReader(FrameReader):
     def __init__(self, model: str, url: str, effect: int, emit: Emit, secrets: Sequence[str] = ()) -> None:
         super().__init__(model, url, effect, emit, secrets)
         self._finish = ""
+        self._lists: dict[str, Pieces] = {}
+        self._beside: dict[str, Any] = {}
+        self._held: Held | None = None
 
     @property
     def ended(self) -> bool:
@@ -59,42 +66,61 @@ class ChatReader(FrameReader):
         usage = frame.get("usage")
         if usage:
             self._count(usage)
-        if isinstance(choices, list) and choices and isinstance(choices[0], dict):
-            self._choice(choices[0])
+        elif "x_groq" in frame:
+            self._groq(frame["x_groq"])
+        if isinstance(choices, list):
+            for choice in choices:
+                if type(choice) is dict:
+                    self._choice(choice)
 
     def _without_choices(self, frame: dict[str, Any], name: str) -> None:
         """A report of usage, an error in another shape, or another dialect."""
-        if frame.get("usage") and "type" not in frame and "candidates" not in frame:
+        if isinstance(base := frame.get("base_resp"), dict) and base.get("status_code"):  # MiniMax
+            self._fail({"message": text_of(base.get("status_msg")), "code": text_of(base["status_code"])})
+        elif frame.get("usage") and "type" not in frame and "candidates" not in frame:
             self._count(frame["usage"])
+        elif frame.get("object") in ("chat.completion.chunk", "chat.completion") and "error" not in frame:
+            self._spoke = True  # a chunk that says nothing
         else:
             self._other(frame, name)
+
+    def _groq(self, said: object) -> None:
+        """What Groq says beside: usage, and errors."""
+        if isinstance(said, dict):
+            self._count(said.get("usage"))
+            if said.get("error"):
+                self._fail(said)
 
     # -- chunks --------------------------------------------------------------------------------------------------
 
     def _choice(self, choice: dict[str, Any]) -> None:
         """The first choice's delta, or its whole message."""
-        if choice.get("index"):
+        if choice.get("index") not in (0, None, "0"):
             return  # another choice: one was asked for
         delta = choice.get("delta")
-        if not isinstance(delta, dict):
+        if not delta or type(delta) is not dict:
             delta = choice.get("message")
         if isinstance(delta, dict):
             self._delta(delta)
         elif isinstance(choice.get("text"), str):
             self._gathered.text(choice["text"])
         finish = choice.get("finish_reason")
-        if isinstance(finish, str) and finish:
+        if isinstance(finish, str) and finish and not self._graver:
             self._finish = finish.lower()
         if choice.get("usage"):
             self._count(choice["usage"])
         if choice.get("error"):
             self._fail(choice["error"])
 
+    @property
+    def _graver(self) -> bool:
+        """Whether the reason that came is one that no later one takes back."""
+        return bool(self._finish) and (self._finish in CUT or self._finish in FILTERED or self._finish in FAULTS)
+
     def _delta(self, delta: dict[str, Any]) -> None:
         gathered = self._gathered
-        reasoning = delta.get("reasoning_content") or delta.get("reasoning")
-        if isinstance(reasoning, str):
-            gathered.reasoning(reasoning)
+        if len(delta) > 1 or "content" not in delta:
+            self._more(delta)
         content = delta.get("content")
         if content:
             if type(content) is str:
@@ -105,13 +131,34 @@ class ChatReader(FrameReader):
         if isinstance(refusal, str):
             gathered.text(refusal)
         calls = delta.get("tool_calls")
-        if isinstance(calls, list):
-            for place, call in enumerate(calls):
+        if calls:
+            for place, call in enumerate(calls if isinstance(calls, list) else [calls]):
                 if isinstance(call, dict):
                     self._call(call, apart=place > 0)
         old = delta.get("function_call")
         if isinstance(old, dict):
             gathered.call(None, "", text_of(old.get("name")), arguments_of(old.get("arguments")))
+
+    def _more(self, delta: dict[str, Any]) -> None:
+        """Thinking, and what only the provider understands: it belongs before the text and the calls."""
+        thought = next((delta[k] for k in REASONING if delta.get(k)), None)
+        if isinstance(thought, str):
+            self._gathered.reasoning(thought)
+        for name in LISTS:
+            if isinstance(listed := delta.get(name), list) and listed:
+                self._keep()
+                said = self._lists.setdefault(name, Pieces()).add(listed)
+                if not thought:
+                    self._gathered.reasoning(said)
+        for name in WHOLE:
+            if value := delta.get(name):
+                self._keep()
+                self._beside[name] = value
+
+    def _keep(self) -> None:
+        """The place of what goes back with the message."""
+        if self._held is None:
+            self._held = self._gathered.opaque(first=True)
 
     def _parts(self, content: object) -> None:
         """Content as a list: text, and a model's thinking."""
@@ -130,12 +177,14 @@ class ChatReader(FrameReader):
         if not isinstance(function, dict):
             function = call if "name" in call or "arguments" in call else {}
         self._gathered.call(
-            index if type(index) is int else None,
+            index if type(index) is int else index_of(index),
             text_of(call.get("id")),
             text_of(function.get("name")),
             arguments_of(function.get("arguments")),
             apart=apart,
         )
+        if kept := {name: call[name] for name in BESIDE if call.get(name)}:
+            self._gathered.beside(dumps({"call": kept}))
 
     # -- usage ---------------------------------------------------------------------------------------------------
 
@@ -148,14 +197,19 @@ class ChatReader(FrameReader):
             tokens_of(usage, "completion_tokens", "output_tokens"),
         )
         details = usage.get("prompt_tokens_details") or usage.get("input_tokens_details")
-        cached = tokens_of(details, "cached_tokens") or tokens_of(usage, "prompt_cache_hit_tokens", "cached_tokens")
+        cached = tokens_of(details, "cached_tokens") or tokens_of(
+            usage, "prompt_cache_hit_tokens", "cached_tokens", "cache_read_input_tokens"
+        )
+        written = tokens_of(details, "cache_write_tokens") or tokens_of(usage, "cache_creation_input_tokens")
         details = usage.get("completion_tokens_details") or usage.get("output_tokens_details")
         reasoning = tokens_of(details, "reasoning_tokens") or tokens_of(usage, "reasoning_tokens")
         beside = inputs + outputs + reasoning == tokens_of(usage, "total_tokens")
         if reasoning and (beside or reasoning > outputs):
             outputs += reasoning  # counted beside the completion, not in it
         if inputs or outputs:
-            self._usage = Usage(input=inputs, output=outputs, cached=min(cached, inputs), reasoning=reasoning)
+            cached = min(cached, inputs)
+            written = min(written, inputs - cached)
+            self._usage = Usage(input=inputs, output=outputs, cached=cached, reasoning=reasoning, written=written)
 
     # -- the end -------------------------------------------------------------------------------------------------
 
@@ -165,5 +219,8 @@ class ChatReader(FrameReader):
         if self._finish in FAULTS:
             kind = FAULTS[self._finish]
             return Failure(kind, detail=f"the provider ended the reply with {self._finish!r}")  # type: ignore[arg-type]
+        if self._held:
+            lists = {name: pieces.whole() for name, pieces in self._lists.items()}
+            self._held.data = dumps({"message": lists | self._beside})
         reply = self._gathered.result("cut" if self._finish in CUT else "stop")
         return reply if isinstance(reply, Failure) else Answered(reply, self._usage)

@@ -17,7 +17,12 @@ from noria.core.ports import Answered, Emit, Failure
 from noria.models import retry
 from noria.models.accumulate import Accumulator
 from noria.models.encode import mended
+from noria.models.scrub import scrubber
 from noria.models.sse import Event
+
+WORDS = ("detail", "message", "msg", "errors", "error_msg", "error_message", "fault", "Message")
+"""Where the words of an error stand that is no object called `error`."""
+CODES = ("code", "status_code", "error_code", "status", "errcode", "success")
 
 _decode = msgspec.json.Decoder().decode
 _encode = msgspec.json.Encoder().encode
@@ -36,7 +41,7 @@ class FrameReader(ABC):
         self.skipped = 0
         self._url = url
         self._secrets = secrets
-        self._gathered = Accumulator(model, effect, emit)
+        self._gathered = Accumulator(model, effect, emit, scrubber(model, url))
         self._usage = Usage()
         self._failure: Failure | None = None
         self._spoke = False  # whether anything in it was of this dialect
@@ -70,12 +75,30 @@ class FrameReader(ABC):
             return
         if type(frame) is dict:
             self._frame(frame, event.name)
+        elif type(frame) is list:
+            self._several(frame, event)
+        elif frame == "[DONE]":
+            self.done = True
         else:
             self._skip(event.data)
 
+    def _several(self, frames: list[Any], event: Event) -> None:
+        """A list where a frame should be: Google's form of an error, or frames together."""
+        if not frames or not all(type(frame) is dict for frame in frames):
+            self._skip(event.data)
+            return
+        for frame in frames:
+            if not self.done:
+                self._frame(frame, event.name)
+
     def whole(self, body: bytes) -> None:
-        """The body of an answer that is not streamed."""
-        frame = loads(body.decode("utf-8", "replace"))
+        """The body of an answer that is not streamed; frames line by line are read as those of a stream."""
+        text = body.decode("utf-8", "replace")
+        frame = loads(text)
+        if isinstance(frame, list) and len(frame) == 1:
+            frame = frame[0]
+        if frame is None and self._lines(text):
+            return
         if not isinstance(frame, dict):
             begun = body[:200].decode("utf-8", "replace").strip()
             if begun.startswith("{"):
@@ -85,10 +108,20 @@ class FrameReader(ABC):
         self._body(frame)
         self.done = True
 
+    def _lines(self, text: str) -> bool:
+        """Whether it was JSON line by line, without the marks of a stream."""
+        lines = [line for line in text.splitlines() if line.strip()]
+        if len(lines) < 2 or not isinstance(loads(lines[0]), dict):
+            return False
+        for line in lines:
+            if not self.done:
+                self.event(Event(line.removeprefix("data:").strip()))
+        return True
+
     def _odd(self, event: Event) -> None:
         """An event whose data is no JSON that the fast decoder takes."""
         data = event.data.strip()
-        if data == "[DONE]":
+        if data in ("[DONE]", "[done]"):
             self.done = True
             return
         if event.name == "error":
@@ -111,16 +144,26 @@ class FrameReader(ABC):
 
     def _other(self, frame: dict[str, Any], name: str) -> None:
         """A frame that this dialect does not have: an error in another shape, or another dialect."""
-        complains = (
-            not self._spoke and "type" not in frame and not frame.keys().isdisjoint(("detail", "message", "msg"))
-        )
         named = name == "error" or "error" in (frame.get("object"), frame.get("type"))
-        if frame.get("error") or named or complains:
+        if frame.get("error") or named or self._complains(frame):
             self._fail(frame)
         elif frame:
             kind = frame.get("type") or frame.get("object") or ", ".join(list(frame)[:4])
             self._foreign = self._foreign or f"it answered with {str(kind)[:80]!r}"
             self.skipped += 1
+
+    def _complains(self, frame: dict[str, Any]) -> bool:
+        """Whether a frame of no known kind is an error: it has the words of one. In the middle of an answer it must
+        have a code too, that is none of success, or say `detail`, as FastAPI's servers do."""
+        if "type" in frame and "code" not in frame:
+            return False
+        words = next((frame[k] for k in WORDS if frame.get(k)), None)
+        if not self._spoke:
+            return words is not None
+        if isinstance(words, list | dict) or frame.get("detail"):
+            return True
+        code = next((frame[k] for k in CODES if k in frame), None)
+        return words is not None and code not in (None, "", 0, 200, "0", "200", "ok", "OK", "success", True)
 
     def _fail(self, error: object) -> None:
         if self._failure is None:
@@ -147,6 +190,8 @@ class FrameReader(ABC):
         if not self._spoke and self._foreign:
             return retry.not_the_dialect(self.dialect, self._url, self._foreign, self._secrets)
         if not self.ended:
+            if not self._spoke and not self.skipped:
+                return Failure("truncated", detail="the answer was empty: there was not one frame in it")
             skipped = f" ({self.skipped} frames could not be read)" if self.skipped else ""
             return Failure("truncated", detail=f"the stream ended without its end mark{skipped}")
         return self._end()
@@ -162,6 +207,15 @@ def arguments_of(value: object) -> str:
     if isinstance(value, str):
         return value
     return "" if value is None else dumps(value)
+
+
+def index_of(value: object) -> int | None:
+    """An index: a number, in whichever form; None where it is none."""
+    if type(value) is int:
+        return value
+    if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 16:
+        return int(value)
+    return int(value) if isinstance(value, float) and value.is_integer() else None
 
 
 def tokens_of(usage: object, *names: str) -> int:

@@ -1,7 +1,7 @@
 """Answers of the responses dialect: the events of a stream, or one whole response, become a reply or a typed failure.
 
 Owns: the frames of OpenAI Responses and their oddities. Must not know: connections, which request was asked. The
-readings that no standard settles are decision 0008.
+readings that no standard settles are decisions 0008 and 0013.
 """
 
 from __future__ import annotations
@@ -13,20 +13,23 @@ from noria.core.content import Usage
 from noria.core.ports import Answered, Emit, Failure
 from noria.models import retry
 from noria.models.accumulate import Held, Run
-from noria.models.reader import FrameReader, arguments_of, dumps, text_of, tokens_of
+from noria.models.reader import FrameReader, arguments_of, dumps, index_of, text_of, tokens_of
 
 CALLS = {"function_call": "arguments", "custom_tool_call": "input"}
 """Items that are calls, and where what the model wrote stands in them."""
+STATUS = {"completed": "completed", "done": "completed", "incomplete": "incomplete", "failed": "failed"}
+"""What the last event says of a response that does not say it itself."""
 
 
 class _Item:
     """An output item that is coming in: a run of text or reasoning, or the place of one of the provider's own."""
 
-    __slots__ = ("held", "run")
+    __slots__ = ("held", "part", "run")
 
     def __init__(self) -> None:
         self.run: Run | None = None
         self.held: Held | None = None
+        self.part: object = None  # the part of it that came in pieces last
 
 
 class ResponsesReader(FrameReader):
@@ -40,6 +43,7 @@ class ResponsesReader(FrameReader):
         self._items: dict[int, _Item] = {}
         self._indexes: dict[str, int] = {}  # by item id, for servers that give no index
         self._last = -1
+        self._calls: set[str] = set()  # the ids of those that are whole
 
     @property
     def ended(self) -> bool:
@@ -54,11 +58,19 @@ class ResponsesReader(FrameReader):
             self._spoke = True
         match kind.removeprefix("response."):
             case "output_text.delta" | "refusal.delta":
-                self._piece("text", frame)
-            case "reasoning_summary_text.delta" | "reasoning_text.delta":
-                self._piece("reasoning", frame)
+                self._piece("text", frame, "delta")
+            case (
+                "reasoning_summary_text.delta" | "reasoning_text.delta" | "reasoning.delta" | "reasoning_summary.delta"
+            ):
+                self._piece("reasoning", frame, "delta")
+            case "output_text.done":
+                self._piece("text", frame, "text")
+            case "refusal.done":
+                self._piece("text", frame, "refusal")
+            case "reasoning_summary_text.done" | "reasoning_text.done":
+                self._piece("reasoning", frame, "text")
             case "reasoning_summary_part.added" if frame.get("summary_index"):
-                self._piece("reasoning", frame | {"delta": "\n\n"})
+                self._piece("reasoning", {"output_index": frame.get("output_index"), "delta": "\n\n"}, "delta")
             case "function_call_arguments.delta" | "custom_tool_call_input.delta":
                 self._gathered.call(self._index(frame), "", "", text_of(frame.get("delta")))
             case "function_call_arguments.done" | "custom_tool_call_input.done":
@@ -69,7 +81,7 @@ class ResponsesReader(FrameReader):
             case "output_item.done":
                 self._whole_item(self._index(frame), _dict(frame.get("item")))
             case "completed" | "incomplete" | "failed" | "cancelled" | "done":
-                self._ended(_dict(frame.get("response")))
+                self._ended(_dict(frame.get("response")), STATUS.get(kind.removeprefix("response."), "cancelled"))
             case "error":
                 self._fail(frame)
             case _ if not kind.startswith("response."):
@@ -87,12 +99,12 @@ class ResponsesReader(FrameReader):
         if not isinstance(frame.get("output"), list) and not frame.get("error"):
             self._says_nothing("output", frame)
             return
-        self._ended(frame)
+        self._ended(frame, "completed")
 
     def _index(self, frame: dict[str, Any], *, new: bool = False) -> int:
         """The place of the item that a frame speaks of: its index, else that of its id, else the last one's."""
         index = frame.get("output_index")
-        if type(index) is not int:
+        if type(index) is not int and (index := index_of(index)) is None:
             identity = text_of(frame.get("item_id")) or text_of(_dict(frame.get("item")).get("id"))
             index = self._indexes.get(identity, -1) if identity else -1
             if index < 0:
@@ -117,14 +129,17 @@ class ResponsesReader(FrameReader):
             if kind == "message":
                 made.run = self._gathered.block("text")
 
-    def _piece(self, kind: str, frame: dict[str, Any]) -> None:
+    def _piece(self, kind: str, frame: dict[str, Any], key: str) -> None:
+        """More of a text: a piece, or a part that is whole (it counts where no piece of it came)."""
         index = self._index(frame)
         item = self._items.get(index)
         if item is None or item.run is None:  # its beginning was not seen
             self._added(index, {"type": "message" if kind == "text" else "reasoning"})
             item = self._items[index]
-        if item.run:
-            self._gathered.add(item.run, text_of(frame.get("delta")))
+        part = frame.get("content_index", frame.get("summary_index"))
+        if item.run and (key == "delta" or (item.part != part if item.run.pieces else True)):
+            self._gathered.add(item.run, text_of(frame.get(key)))
+            item.part = part
 
     def _whole_item(self, index: int, item: dict[str, Any]) -> None:
         """An item as it is in the end: it says what its pieces did not."""
@@ -134,6 +149,7 @@ class ResponsesReader(FrameReader):
         made = self._items[index]
         if kind in CALLS:
             written = arguments_of(item.get(CALLS[kind]))
+            self._calls.add(text_of(item.get("call_id")))
             self._gathered.settle(index, text_of(item.get("call_id")), text_of(item.get("name")), written)
         elif kind == "reasoning":
             if made.run and not made.run.pieces:
@@ -150,25 +166,34 @@ class ResponsesReader(FrameReader):
 
     # -- the end -------------------------------------------------------------------------------------------------
 
-    def _ended(self, response: dict[str, Any]) -> None:
-        """The response as it is in the end. Its items count where none came before."""
+    def _ended(self, response: dict[str, Any], status: str) -> None:
+        """The response as it is in the end. Of its items those count that had not come."""
         self._count(response.get("usage"))
         output = response.get("output")
-        if not self._gathered.begun and isinstance(output, list):
-            for index, item in enumerate(output):
-                self._whole_item(index, _dict(item))
-        self._final = response
+        items = [_dict(item) for item in output] if isinstance(output, list) else []
+        begun = self._gathered.begun
+        for index, item in enumerate(items):
+            if not begun or self._missed(item):
+                self._whole_item(max(self._items, default=-1) + 1 if begun else index, item)
+        self._final = response if response.get("status") else response | {"status": status}
         self.done = True
+
+    def _missed(self, item: dict[str, Any]) -> bool:
+        """Whether an item of the last event is one that no event before was about: a call, or the text."""
+        if text_of(item.get("type")) in CALLS:
+            return text_of(item.get("call_id")) not in self._calls
+        return item.get("type") == "message" and not self._gathered.said
 
     def _count(self, usage: object) -> None:
         if not isinstance(usage, dict):
             return
-        inputs = tokens_of(usage, "input_tokens")
+        inputs = tokens_of(usage, "input_tokens", "prompt_tokens")
         self._usage = Usage(
             input=inputs,
-            output=tokens_of(usage, "output_tokens"),
+            output=tokens_of(usage, "output_tokens", "completion_tokens"),
             cached=min(tokens_of(usage.get("input_tokens_details"), "cached_tokens"), inputs),
             reasoning=tokens_of(usage.get("output_tokens_details"), "reasoning_tokens"),
+            written=min(tokens_of(usage.get("input_tokens_details"), "cache_write_tokens"), inputs),
         )
 
     def _end(self) -> Answered | Failure:
