@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from noria.core.content import Opaque, Reasoning
+from noria.core.content import Call, Opaque, Reasoning
 from noria.core.ports import Answered, Failure
 from noria.models import retry
 from tests.models.kit import SHARED, answered, failed, pieces, read
 
 STREAMS = SHARED / "streams"
-DIALECTS = ("chat", "responses", "messages")
+DIALECTS = ("chat", "responses", "messages", "gemini")
 RECORDED = [p for d in DIALECTS for p in sorted((STREAMS / d).glob("*.sse"))]
 ERRORS = sorted(p for p in (STREAMS / "error").glob("*.json") if ".expected." not in p.name)
 
@@ -45,7 +45,7 @@ def check(path: Path, answer: Answered | Failure) -> None:
         return
     found = answered(answer)
     assert [(c.wire_id, c.name, parsed(c.raw or c.args)) for c in found.reply.calls] == [
-        (i, n, parsed(a)) for i, n, a in right["tool_calls"]
+        (i or "", n, parsed(a)) for i, n, a in right["tool_calls"]
     ]
     assert found.reply.text == (right["text"] or "")
     assert found.reply.end == ("paused" if right["finish_reason"] == "pause_turn" else "stop")
@@ -68,6 +68,11 @@ def counted(path: Path, usage: dict[str, Any]) -> tuple[int, int, int, int]:
         inner = (usage.get("output_tokens_details") or {}).get("thinking_tokens") or 0
         whole = usage["input_tokens"] + cached + (usage.get("cache_creation_input_tokens") or 0)
         return whole, usage["output_tokens"], cached, inner
+    if path.parent.name == "gemini":
+        thought = usage.get("thoughts_token_count") or 0
+        inputs = usage["prompt_token_count"] + (usage.get("tool_use_prompt_token_count") or 0)
+        cached = usage.get("cached_content_token_count") or 0
+        return inputs, (usage.get("candidates_token_count") or 0) + thought, cached, thought
     inputs = usage.get("prompt_tokens", usage.get("input_tokens", 0))
     output = usage.get("completion_tokens", usage.get("output_tokens", 0))
     details = usage.get("completion_tokens_details") or usage.get("output_tokens_details") or {}
@@ -81,7 +86,8 @@ def test_the_recordings_are_many() -> None:
     if not RECORDED:
         pytest.skip("the recorded streams (../shared/streams) are not here")
     found = {d: len([p for p in RECORDED if p.parent.name == d]) for d in DIALECTS}
-    assert found["chat"] >= 27 and found["responses"] >= 11 and found["messages"] >= 11 and len(ERRORS) >= 5
+    assert found["chat"] >= 27 and found["responses"] >= 11 and found["messages"] >= 11
+    assert found["gemini"] >= 4 and len(ERRORS) >= 5
 
 
 @here
@@ -101,7 +107,7 @@ def test_cut_at_every_offset(path: Path) -> None:
     """Two pieces, the border at every offset; of a long stream a spread of 300, and all of its last 200 bytes."""
     body = path.read_bytes()
     whole = of(path, [body])
-    step = max(1, len(body) // (300 if len(body) < 200_000 else 60))
+    step = max(1, len(body) // (300 if len(body) < 200_000 else 60)) if path.parent.name != "gemini" else 1
     borders = {*range(1, len(body), step), *range(max(1, len(body) - 200), len(body), max(1, len(body) // 20_000))}
     for border in sorted(borders):
         assert of(path, [body[:border], body[border:]]) == whole, border
@@ -118,6 +124,7 @@ def test_a_recording_that_stops_early_is_never_a_whole_reply(path: Path) -> None
         "chat": (b'"finish_reason"', b"[DONE]"),
         "messages": (b'"stop_reason":"', b"message_stop"),
         "responses": (b"response.completed",),
+        "gemini": (b'"finishReason"',),
     }[path.parent.name]
     for end in range(1, len(body), max(1, len(body) // 60)):
         answer = of(path, [body[:end]])
@@ -158,6 +165,17 @@ def test_signed_and_encrypted_reasoning_is_kept_as_it_came(name: str) -> None:
     assert len(data.get("signature") or data["encrypted_content"]) > 50
     assert json.dumps(data.get("signature") or data["encrypted_content"]) in body
     assert not any(isinstance(b, Reasoning) and not b.data for b in answer.reply.blocks)
+
+
+@here
+@pytest.mark.parametrize("path", [p for p in RECORDED if p.parent.name == "gemini"], ids=lambda p: p.stem)
+def test_a_thought_signature_is_kept_before_the_call_it_came_with(path: Path) -> None:
+    """Of parallel calls the first has the only one; it goes back word for word."""
+    body = path.read_text()
+    first, second, *_ = answered(of(path, [path.read_bytes()])).reply.blocks
+    assert isinstance(first, Opaque) and isinstance(second, Call)
+    signature = json.loads(first.data)["thoughtSignature"]
+    assert len(signature) > 500 and body.count(f'"{signature}"') == 1
 
 
 @here
