@@ -118,7 +118,7 @@ def test_what_is_no_overflow(status: int, body: object, kind: str) -> None:
         (403, said("Your credit balance is too low"), "quota"),
         (400, said("Your credit balance is too low to access the API. Go to Billing"), "quota"),
         (429, said("Quota exceeded for metric requests per minute"), "rate_limited"),
-        (429, [{"error": {"code": 429, "message": "quota", "details": [{"retryDelay": "37s"}]}}], "quota"),
+        (429, [{"error": {"code": 429, "message": "quota", "details": [{"retryDelay": "37s"}]}}], "rate_limited"),
         (429, said("Rate limit reached"), "rate_limited"),
     ],
 )

@@ -1,8 +1,8 @@
 """Whatever goes wrong with a request becomes one of the machine's failure kinds.
 
-Owns: reading HTTP status, error bodies and transport errors of any provider; Retry-After in its forms. Must not know:
-what the machine does with a kind (only transient ones are repeated), any dialect's frames. No status is ever taken
-from prose: a text that mentions "HTTP 500" is not one.
+Owns: the kinds of HTTP statuses, error bodies and transport errors of any provider, and what is to blame. Must not
+know: what the machine does with a kind (only transient ones are repeated), the shapes of bodies (said.py) and of waits
+(after.py), any dialect's frames. No status is ever taken from prose: a text that mentions "HTTP 500" is not one.
 """
 
 from __future__ import annotations
@@ -10,95 +10,82 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any
-
-import msgspec
 
 from noria.core.events import FailureKind
 from noria.core.ports import Failure
+from noria.models import after
 from noria.models.errors import TransportError
 from noria.models.proxies import shown_url
+from noria.models.said import DETAIL, Said, said, understood
 
-DETAIL = 400  # characters of a provider's words that are kept
-
-# Words that say that the request is longer than the model's window (case I02), in lower case.
-OVERFLOW = (
-    "context_length_exceeded",
-    "context_window_exceeded",
-    "exceed_context_size",
-    "maximum context length",
-    "max context length",
-    "context length exceeded",
-    "exceeds the context",
-    "exceeds the available context",
-    "exceeded the context",
-    "exceed context limit",
-    "context window",
-    "context limit",
-    "context size",
-    "greater than the context length",
-    "longer than the model's context",
-    "prompt is too long",
-    "prompt too long",
-    "input is too long",
-    "input too long",
-    "maximum allowed input length",
-    "exceeds the maximum number of tokens",
-    "maximum prompt length",
-    "input token count exceeds",
-    "input token count (",
-    "exceeded model token limit",
-    "model_max_prompt_tokens_exceeded",
-    "range of input length should be",
-    "reduce the length of the messages",
-    "reduce the length of the prompt",
-    "`inputs` tokens + `max_new_tokens`",
-    "request_too_large",
+# Words in lower case; each with the server that was seen to say it where it is not everybody's.
+OVERFLOW = (  # the request is longer than the model's window (case I02)
+    "context_length_exceeded", "context_window_exceeded", "exceed_context_size", "contextwindowexceeded",
+    "maximum context length", "max context length", "context length exceeded", "exceeds the context",
+    "exceeds the available context", "exceeded the context", "exceed context limit", "context window", "context limit",
+    "context size", "context length of only", "greater than the context length", "longer than the model's context",
+    "prompt is too long", "prompt too long", "input is too long", "input too long", "input is too large",
+    "maximum allowed input length", "exceeds the maximum number of tokens", "maximum prompt length",
+    "maximum model length", "max_model_len", "maximum sequence length", "input token count exceeds",
+    "input token count (", "exceeded model token limit", "model_max_prompt_tokens_exceeded",
+    "range of input length should be", "reduce the length of the messages", "reduce the length of the prompt",
+    "reduce the length of the input", "prompt exceeds max length", "max message tokens",
+    "`inputs` tokens + `max_new_tokens`", "request_too_large", "tokens_limit_reached", "too long to fit",
+    "must be at least 1, got -", "payload size exceeds the limit", "request entity too large", "exceed n_ctx",
+    "exceeds n_ctx",
+)  # fmt: skip
+LONGER = re.compile(
+    r"\b(?:prompt|input|messages?|conversation|history)\b[^.;]{0,60}\b(?:exceed\w*|too (?:long|large)|longer than|"
+    r"larger than|greater than)\b[^.;]{0,60}\b(?:tokens?|context|window)\b"
 )
+ONE_FIELD = ("string too long", "string_above_max_length", "image", "max_tokens:")
+"""What is too long is a field, not the history: no compaction helps."""
+SPENT = (  # certainly no throttling: waiting does not help
+    "insufficient_quota", "exceeded_current_quota", "credit balance", "insufficient balance", "insufficient credit",
+    "insufficient funds", "out of credits", "any credits", "available credits", "payment required", "payment_required",
+    "spending limit", "billing_hard_limit", "billing_not_active", "budget_exceeded", "budget has been exceeded",
+    "arrearage", "余额不足", "欠费", "额度已用尽", "extra usage is required",
+    "free tier of the model has been exhausted",
+    "prepayment credits", "limit: 0,", "quota_not_enough", "usage_limit", "usage limit",
+)  # fmt: skip
 QUOTA = (
-    "insufficient_quota",
-    "quota",
-    "monthly",
-    "billing",
-    "credit balance",
-    "insufficient balance",
-    "insufficient credit",
-    "out of credits",
-    "payment required",
-    "spending limit",
-    "usage limit",
-)
-BY_RATE = (
-    "per minute",
-    "perminute",
-    "per second",
-    "per_minute",
-    "retrydelay",
-    "requests per",
-    "tokens per min",
-    "rpm",
-    "tpm",
+    "quota", "monthly", "/ month", "per month", "billing", "credits",
+    "account suspended", "account is suspended", "exceeded your current",
+)  # fmt: skip
+DAILY = re.compile(r"per[ _-]?day|\bdaily\b|byday|/ ?day\b|\b[rt]pd\b|\ba day\b")
+BY_RATE = re.compile(
+    r"per[ _-]?min|per[ _-]?second|per[ _-]?hour|/ ?min\b|/ ?s\b|requests per|\b[rt]pm\b|\brps\b|rate[ _-]?limit|"
+    r"ratelimit|throttl|too many requests|too_many_requests|too_many_tokens|resource (?:has been )?exhausted|"
+    r"quota exceeded for \w+\.googleapis\.com|concurren|high traffic|queue_exceeded"
 )
 FILTERED = (
-    "content_filter",
-    "content_policy",
-    "content policy",
-    "responsibleaipolicy",
-    "data_inspection_failed",
-    "moderation",
-    "flagged",
-)
-BAD_KEY = ("invalid_api_key", "authentication_error", "api key not valid", "incorrect api key", "invalid api key")
+    "content_filter", "content filter", "content_policy", "content policy", "content management policy",
+    "responsibleaipolicy", "data_inspection_failed", "datainspectionfailed", "moderation", "flagged",
+    "usage guidelines", "usage polic", "safety_violation", "safety system", "prohibited_content",
+    "content exists risk", "inappropriate content", "敏感内容", "content_violation",
+)  # fmt: skip
+BAD_KEY = (
+    "invalid_api_key", "invalidapikey", "api_key_invalid", "authentication_error", "api key not valid",
+    "incorrect api key", "invalid api key", "invalid x-api-key", "api key expired", "api key is invalid",
+    "api key not found", "reported as leaked", "invalid_auth", "unauthenticated", "authentication error",
+    "authentication fails", "token is expired", "token has expired", "token included in the request",
+    "invalid token", "invalid subscription key", "no auth credentials",
+)  # fmt: skip
+REGION = (
+    "unsupported_country", "country, region, or territory", "location is not supported", "not available in your",
+    "not supported in your", "unavailable in your",
+)  # fmt: skip
+BLOCKED = ("cloudflare", "attention required", "just a moment", "virtual network", "firewall", "private endpoint")
 NO_MODEL = (
-    "model_not_found",
-    "model not found",
-    "unknown model",
-    "invalid model",
-    "not a valid model",
-    "no such model",
-)
+    "model_not_found", "model not found", "unknown model", "invalid model", "not a valid model", "no such model",
+    "model_not_available", "model identifier is invalid", "deploymentnotfound", "no endpoints found",
+    "does not work with the specified model", "on-demand throughput", "invalid_model", "model_not_exist",
+    "model does not exist", "model not exist", "modelnotfound",
+)  # fmt: skip
 REASONING_ITEMS = "reasoning_items"
 """The culprit of a refusal of reasoning that was sent back: it cannot be read, or stands in the wrong place."""
+PLACE = "place"
+"""The culprit of an `auth` failure that no other key mends: the country, a firewall."""
 BAD_REASONING = (
     "`signature` in `thinking`",
     "blocks in the latest assistant message cannot be modified",
@@ -108,40 +95,24 @@ BAD_REASONING = (
     "without its required following item",
     "items are not persisted",
     "duplicate item found with id rs",
+    "thought signature",
+    "thought_signature",
 )
 BLAMES = (  # how a message names the parameter that it blames
-    r"\"loc\":\s*\[\"body\",\s*\"([a-z_.]+)\"",
+    r"unknown name \"([A-Za-z_]\w*)\"",
     r"^(?-i:([a-z_][a-z0-9_.]*)): ",
     r"(?:unsupported|unrecognized|unknown|unexpected|extra)[a-z ]*(?:parameter|argument|field|property|input)s?"
     r"(?: supplied| name)?\s*[:=]?\s*['\"`]?([A-Za-z_][\w.]*)",
     r"^([a-z]+(?:_[a-z]+)+)\b",
     r"['\"`]([A-Za-z_][\w.]*)['\"`] (?:is|was) (?:not supported|unsupported|not permitted|unexpected)",
+    r"\b(thinking[ _](?:level|budget|config)\w*|thinking)(?: [A-Z]+)? is not (?:supported|enabled)",
 )
 STATUS_KINDS: dict[int, FailureKind] = {
-    408: "timeout",
-    409: "server",
-    425: "server",
-    429: "rate_limited",
-    498: "overloaded",
-    503: "overloaded",
-    504: "timeout",
+    408: "timeout", 409: "server", 420: "rate_limited", 424: "server", 425: "server", 429: "rate_limited",
+    498: "overloaded", 499: "server", 503: "overloaded", 504: "timeout", 522: "timeout", 524: "timeout",
     529: "overloaded",
-}
-
-
-class Said(msgspec.Struct, frozen=True):
-    """What an error body says, in the terms that all providers share."""
-
-    message: str
-    code: str = ""  # code and type, joined: for looking words up
-    param: str = ""
-    status: int = 0  # a status inside the body (of an error in a stream)
-    retry_after: int = 0
-
-    @property
-    def words(self) -> str:
-        """Everything it says, in lower case."""
-        return f"{self.code} {self.message}".lower()
+}  # fmt: skip
+NEVER = (501, 505)  # what a server does not have it will not have in a minute
 
 
 # -- from what happened to a Failure -----------------------------------------------------------------------------
@@ -155,26 +126,30 @@ def from_status(
     secrets: Sequence[str] = (),
     now: float | None = None,
 ) -> Failure:
-    """The failure that a status other than 2xx is. `now`: seconds since 1970, for a Retry-After that is a date."""
-    said = understood(body)
-    kind, culprit = _kind(status, said)
-    wait = retry_after(headers, time.time() if now is None else now) or said.retry_after
-    words = said.message or "no explanation"
-    place = shown_url(url)
+    """The failure that a status other than 2xx is. `now`: seconds since 1970, for a wait that is told as a moment."""
+    now = time.time() if now is None else now
+    found = understood(body, now)
+    if kind := headers.get("x-amzn-errortype", "").partition(":")[0]:  # Bedrock names its error here
+        found = Said(found.message, f"{found.code} {kind}", found.param, found.status, found.wait)
+    asked = after.asked(headers, now)
+    wait = found.wait if asked is None else asked
+    kind, culprit = _kind(status, found, bool(asked))
+    if not wait and asked is None and kind in ("rate_limited", "overloaded", "quota"):
+        wait = after.until_reset(headers, now)
+    words = found.message or "no explanation"
     if 300 <= status < 400:
         words = f"it redirects to {shown_url(headers.get('location', '?'))}: set base_url to that address"
     elif status in (404, 405) and kind == "bad_request":
         words = f"{words} (the address looks wrong: does base_url need /v1, or has it too much of the path?)"
-    return Failure(kind, wait, culprit, one_line(f"{place} answered {status}: {words}", secrets))
+    return Failure(kind, wait, culprit, one_line(f"{shown_url(url)} answered {status}: {words}", secrets))
 
 
 def from_body(error: object, url: str, secrets: Sequence[str] = ()) -> Failure:
     """The failure that an error inside a 200 answer is: an object, or words. Where it says nothing that is known it is
     the server's, and transient."""
-    said = _said(error)
-    status = said.status if 400 <= said.status < 600 else _status_of(said)
-    kind, culprit = _kind(status, said)
-    return Failure(kind, said.retry_after, culprit, one_line(f"{shown_url(url)}: {said.message or said.code}", secrets))
+    found = said(error, time.time())
+    kind, culprit = _kind(found.status or _status_of(found), found, False)
+    return Failure(kind, found.wait, culprit, one_line(f"{shown_url(url)}: {found.message or found.code}", secrets))
 
 
 def from_transport(error: TransportError, url: str, secrets: Sequence[str] = ()) -> Failure:
@@ -190,114 +165,77 @@ def not_the_dialect(dialect: str, url: str, why: str, secrets: Sequence[str] = (
     return Failure("bad_request", detail=one_line(words, secrets))
 
 
-# -- reading error bodies ----------------------------------------------------------------------------------------
-
-
-def understood(body: bytes) -> Said:
-    """What an error body says; for one that is no JSON, its first words without markup."""
-    try:
-        return _said(msgspec.json.decode(body))
-    except (msgspec.DecodeError, RecursionError):
-        text = body.decode("utf-8", "replace")
-        if "<" in text:
-            text = re.sub(r"<(script|style|head)\b.*?</\1>|<[^>]*>", " ", text, flags=re.S | re.I)
-        return Said(" ".join(text.split())[:DETAIL])
-
-
-def _said(error: Any) -> Said:
-    """The shapes: {"error": {...}}, {"error": "words"}, {"detail": ...}, {"message": ...}, [{"error": ...}], words."""
-    if isinstance(error, list) and error:
-        error = error[0]
-    if isinstance(error, dict) and isinstance(error.get("error"), dict | str) and error["error"]:
-        error = error["error"]
-    if not isinstance(error, dict):
-        return Said(error if isinstance(error, str) else msgspec.json.encode(error).decode())
-    inner = _nested(error)
-    message = next(
-        (str(error[k]) for k in ("message", "detail", "error_description", "msg", "title") if error.get(k)), ""
-    )
-    if isinstance(error.get("detail"), list | dict):
-        message = msgspec.json.encode(error["detail"]).decode()
-    names = [error.get("code"), error.get("type"), error.get("status"), inner.code]
-    if inner.message and inner.message not in message:
-        message = f"{message}: {inner.message}" if message else inner.message
-    if not message:
-        message = msgspec.json.encode(error).decode()
-    param = error.get("param")
-    return Said(
-        message,
-        " ".join(str(n) for n in names if n not in (None, "")),
-        param if isinstance(param, str) else "",
-        next((_number(error.get(k)) for k in ("status_code", "code", "status") if _number(error.get(k))), 0),
-        _retry_delay(error) or _try_again(message),
-    )
-
-
-def _nested(error: dict[str, Any]) -> Said:
-    """The words of the provider behind a gateway: error.metadata.raw, error.innererror."""
-    metadata = error.get("metadata")
-    raw = metadata.get("raw") if isinstance(metadata, dict) else None
-    if isinstance(raw, str) and raw.strip():
-        return understood(raw.encode("utf-8", "replace")) if raw.lstrip()[:1] in "{[" else Said(raw)
-    if isinstance(raw, dict):
-        return _said(raw)
-    inner = error.get("innererror")
-    return Said("", str(inner.get("code", ""))) if isinstance(inner, dict) else Said("")
-
-
-def _number(value: object) -> int:
-    if isinstance(value, int) and not isinstance(value, bool):
-        return value
-    return int(value) if isinstance(value, str) and value.isdigit() and len(value) == 3 else 0
-
-
 # -- kinds -------------------------------------------------------------------------------------------------------
 
 
-def _kind(status: int, said: Said) -> tuple[FailureKind, str]:
-    """The kind, and what is to blame (a parameter, `image`)."""
-    words = said.words
-    if status in (401, 407) or any(w in words for w in BAD_KEY):
-        return "auth", ""
-    if status == 402 or (status in (400, 403, 429) and _is_quota(words)):
+def _kind(status: int, found: Said, asked: bool) -> tuple[FailureKind, str]:
+    """The kind, and what is to blame (a parameter, `image`, `place`). `asked`: the headers ask for a wait."""
+    words = found.words
+    if status in (400, 500) and (named := _status_of(found)) in (429, 503):
+        status = named  # a gateway that passes on what its provider said, under a status of its own
+    if any(w in words for w in REGION) and status in (400, 401, 403, 451):
+        return "auth", PLACE
+    spent = _spent(words, found.wait > 0 or asked) if status in (0, 400, 401, 403, 412, 429) else False
+    if status == 402 or spent:
         return "quota", ""
+    if status in (401, 407) or (status < 429 and any(w in words for w in BAD_KEY)):
+        return "auth", ""
+    if status == 429 and "request too large" in words and "requested" in words:
+        return "context_overflow", ""  # more than a minute's allowance: no wait ever lets it through
+    if status == 429 and "overloaded" in words:
+        return "overloaded", ""
+    if status == 403 and BY_RATE.search(words) and not any(w in words for w in FILTERED):
+        return "rate_limited", ""
     if status in STATUS_KINDS:
         return STATUS_KINDS[status], ""
     if "tool_use_failed" in words:
         return "server", ""  # the model's slip, seen by the provider: the same request may well succeed
-    if status != 404 and (status == 413 or any(w in words for w in OVERFLOW)):
+    if status != 404 and (status == 413 or _overflows(words, found.param)):
         return "context_overflow", ""
-    if status >= 500 or status == 0:
-        return ("overloaded" if "overloaded" in words or "capacity" in words else "server"), ""
-    return _client_error(status, said, words)
+    if (status >= 500 and status not in NEVER) or status == 0:
+        busy = ("overloaded", "capacity", "server busy", "slow_down")
+        return ("overloaded" if any(w in words for w in busy) else "server"), ""
+    return _client_error(status, found, words)
 
 
-def _client_error(status: int, said: Said, words: str) -> tuple[FailureKind, str]:
+def _client_error(status: int, found: Said, words: str) -> tuple[FailureKind, str]:
     if any(w in words for w in FILTERED):
         return "content_filtered", ""
     if _no_model(status, words):
         return "unknown_model", ""
-    if status == 403:
-        return "auth", ""
+    if status in (403, 451):
+        return "auth", PLACE if any(w in words for w in BLOCKED) else ""
     if any(w in words for w in BAD_REASONING):
         return "bad_request", REASONING_ITEMS
     if "expected `thinking`" in words:
         return "bad_request", "thinking"
     if _bad_image(words):
         return "bad_request", "image"
-    return "bad_request", said.param or _blamed(said.message)
+    return "bad_request", found.param or _blamed(found.message)
 
 
-def _is_quota(words: str) -> bool:
-    if "insufficient_quota" in words:
+def _spent(words: str, waits: bool) -> bool:
+    """Whether what is used up is an allowance and not a rate. A limit of the day is one, unless the server says how
+    long to wait and means it (for its daily limits Google asks for seconds)."""
+    if any(w in words for w in SPENT):
         return True
-    return any(w in words for w in QUOTA) and not any(w in words for w in BY_RATE)
+    if DAILY.search(words):
+        return not waits or "perday" in words
+    return any(w in words for w in QUOTA) and not waits and not BY_RATE.search(words)
+
+
+def _overflows(words: str, param: str) -> bool:
+    if any(w in words for w in OVERFLOW):
+        return True
+    if "array_above_max_length" in words or "array too long" in words:
+        return param.partition("[")[0] in ("messages", "input", "contents", "")
+    return bool(LONGER.search(words)) and not any(w in words for w in ONE_FIELD)
 
 
 def _no_model(status: int, words: str) -> bool:
     if any(w in words for w in NO_MODEL):
         return True
-    gone = ("not found", "not_found", "does not exist", "not exist", "no access", "not have access", "not supported")
+    gone = ("not found", "not_found", "does not exist", "not exist", "no access", "have access", "not supported")
     return status in (403, 404) and "model" in words and any(w in words for w in gone)
 
 
@@ -318,74 +256,22 @@ def _blamed(message: str) -> str:
     return ""
 
 
-def _status_of(said: Said) -> int:
-    """The status that an error in a stream would have had, from the type or code it names (not from its prose)."""
-    code = said.code.lower()
+def _status_of(found: Said) -> int:
+    """The status that an error would have had, from the type or code it names (not from its prose)."""
+    code = found.code.lower()
     for names, status in (
         (("overloaded", "over_capacity", "unavailable"), 503),
-        (("insufficient_quota", "quota"), 429),
-        (("rate_limit", "resource_exhausted", "too_many_requests"), 429),
+        (("insufficient_quota", "quota", "usage_limit"), 429),
+        (("rate_limit", "ratelimit", "resource_exhausted", "too_many_requests", "throttl"), 429),
         (("authentication", "invalid_api_key", "unauthenticated", "permission"), 401),
         (("not_found",), 404),
         (("invalid_request", "invalid_argument", "bad_request", "context_length", "content_filter"), 400),
         (("invalid_prompt", "too_large"), 400),
-        (("timeout",), 504),
+        (("timeout", "deadline_exceeded"), 504),
     ):
         if any(n in code for n in names):
             return status
     return 0
-
-
-# -- how long to wait --------------------------------------------------------------------------------------------
-
-
-def retry_after(headers: Mapping[str, str], now: float) -> int:
-    """The wait that the headers ask for, in ms; 0 where they do not. `retry-after-ms`, then Retry-After as seconds or
-    as a date; a date in the past is no wait."""
-    exact = _decimal(headers.get("retry-after-ms", ""))
-    if exact is not None:
-        return max(0, round(exact))
-    value = headers.get("retry-after", "").strip()
-    seconds = _decimal(value)
-    if seconds is not None:
-        return max(0, round(seconds * 1_000))
-    if not value:
-        return 0
-    from email.utils import parsedate_to_datetime
-
-    try:
-        then = parsedate_to_datetime(value).timestamp()
-    except (ValueError, TypeError, OverflowError):
-        return 0
-    return max(0, round((then - now) * 1_000))
-
-
-def _decimal(value: str) -> float | None:
-    try:
-        number = float(value)
-    except ValueError:
-        return None
-    return number if 0 <= number < 1e9 else None
-
-
-def _retry_delay(error: dict[str, Any]) -> int:
-    """google.rpc.RetryInfo: {"details": [{"retryDelay": "37s"}]}."""
-    details = error.get("details")
-    for item in details if isinstance(details, list) else []:
-        delay = item.get("retryDelay") if isinstance(item, dict) else None
-        if isinstance(delay, str) and delay.endswith("s") and (seconds := _decimal(delay[:-1])) is not None:
-            return round(seconds * 1_000)
-    return 0
-
-
-def _try_again(message: str) -> int:
-    """`Please try again in 1m2.5s` and `in 20ms`."""
-    found = re.search(r"try again in (?:(\d+)h)?(?:(\d+)m(?!s))?(?:(\d+(?:\.\d+)?)(ms|s))?", message)
-    if not found:
-        return 0
-    hours, minutes, amount, unit = found.groups()
-    rest = float(amount or 0) * (1 if unit == "ms" else 1_000)
-    return round(int(hours or 0) * 3_600_000 + int(minutes or 0) * 60_000 + rest)
 
 
 # -- one line, no secret -----------------------------------------------------------------------------------------
