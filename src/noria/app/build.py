@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import msgspec
 
+from noria.app.learned import Learning, Windows
 from noria.app.report import Files, Record
 from noria.app.settings import Settings
 from noria.context.compaction import PlainCompactor
@@ -25,9 +26,9 @@ from noria.core import events as ev
 from noria.core.errors import JournalError, UsageError
 from noria.core.machine import RULES
 from noria.core.ports import StopHook, ToolSpec
-from noria.core.state import Limits, Policy, State
+from noria.core.state import Limits, ModelSpec, Policy, State
 from noria.core.transcript import Transcript
-from noria.runtime.bus import Bus, Happened, Observed
+from noria.runtime.bus import Bus, Happened, Notice, Observed
 from noria.runtime.clock import SystemClock
 from noria.runtime.driver import Driver, Parts
 from noria.tools.environ import environment
@@ -62,18 +63,20 @@ class Which(msgspec.Struct, frozen=True):
 
 class _RecordingBus(Bus):
     """A bus that the record hears first: a report never depends on how fast somebody reads. `summarised` is told when a
-    summary took the place of what was said."""
+    summary took the place of what was said; `windows` learn from what is refused."""
 
-    def __init__(self, record: Record, summarised: Callable[[], None]) -> None:
+    def __init__(self, record: Record, summarised: Callable[[], None], windows: Windows) -> None:
         super().__init__()
         self._record = record
         self._summarised = summarised
+        self._windows = windows
 
     def publish(self, item: Observed) -> None:
         if isinstance(item, Happened):
             self._record.see(item.event, item.effects)
             if isinstance(item.event, ev.Compacted) and item.event.summary is not None:
                 self._summarised()
+            self._windows.see(item)
         super().publish(item)
 
 
@@ -127,7 +130,7 @@ class House:
         """What is reported is of the turn that begins now."""
         self.record.begin()
         if self.toolbox is not None:
-            self.toolbox.workspace.changes.clear()
+            self.toolbox.workspace.begin_turn()
 
     def rest(self) -> None:
         """Let go of what can be made again with the next turn."""
@@ -261,17 +264,19 @@ async def _furnish(
     asked = "person" if can_ask else "pause" if settings.on_ask == "pause" else "deny"
     readable = (outputs.folder,) if outputs else ()
     gate = Gates(tools, toolbox.claims, root, mode=settings.mode, asked=asked, readable=readable)
-    toolbox.strayed = gate.strayed
+    toolbox.strayed, toolbox.keep = gate.strayed, journal.put
     specs = tuple(t.spec for t in advertised(settings.mode, tools) if not t.missing)
     own = model is None and shared is None
     model = model or _model(settings, specs, journal, shared)
     day = _day(journal.row(1).at if _length(journal) else clock.now())
     guidance = project_guidance(root, settings.config_folder) if brought.system is None else Guidance()
-    opened = _opened(settings, root, specs, day, guidance.text, brought.system)
+    windows = Windows(settings.models)
+    chain = tuple(windows.spec(e.spec) for e in settings.models)
+    opened = _opened(settings, root, specs, day, guidance.text, chain, brought.system)
     notices = (*notices, *guidance.notices, *_missing(tools))
     stop = brought.stop or _AlwaysStop()
-    parts = Parts(model, PlainCompactor(model.complete), gate, toolbox, stop, journal, clock)
-    bus, claims = _RecordingBus(record, nested.forget), shared.claims(root) if shared else None
+    parts = Parts(model, Learning(PlainCompactor(model.complete), windows), gate, toolbox, stop, journal, clock)
+    bus, claims = _RecordingBus(record, nested.forget, windows), shared.claims(root) if shared else None
     if _length(journal):
         from noria.app.resume import Today, finished_calls, resume
 
@@ -284,6 +289,7 @@ async def _furnish(
         house = House(settings, session, Driver(State(), parts, bus, claims), record, notices)
         house.opening = opened
     house.toolbox, house.gate, house.keep = toolbox, gate, journal.put
+    windows.tell, windows.say = house.driver.answer, lambda text: bus.publish(Notice("info", text))
     if outputs is not None:
         _tidy(house, outputs, store is not None, clock.now())
     for close in (store and not shared and store.close, journal.close, own and model.aclose, toolbox.close):
@@ -377,8 +383,9 @@ def _remember(toolbox: Toolbox, nested: NestedGuidance, finished: list[tuple[Cal
 
 
 def _opened(
-    settings: Settings, root: str, specs: tuple[ToolSpec, ...], day: str, guidance: str, system: str | None = None
-) -> ev.Opened:
+    settings: Settings, root: str, specs: tuple[ToolSpec, ...], day: str, guidance: str, chain: tuple[ModelSpec, ...],
+    system: str | None = None,
+) -> ev.Opened:  # fmt: skip
     """The first event of a session with these settings; `system` is the whole system prompt where it is given."""
     if system is None:
         base, persona = settings.system, settings.persona
@@ -390,6 +397,6 @@ def _opened(
         settings.max_steps, settings.max_tokens, round(settings.max_cost * 1_000_000), round(settings.max_time * 1_000)
     )
     return ev.Opened(
-        RULES, tuple(e.spec for e in settings.models), limits, Policy(max_retries=settings.max_retries),
+        RULES, chain, limits, Policy(max_retries=settings.max_retries),
         system, f"crc32:{zlib.crc32(listed):08x}", (len(system) + len(listed)) // 4,
     )  # fmt: skip

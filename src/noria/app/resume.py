@@ -14,7 +14,7 @@ from noria.core import events as ev
 from noria.core.errors import NotSaved
 from noria.core.machine import step
 from noria.core.ports import Journal, Row
-from noria.core.state import Idle, State
+from noria.core.state import Idle, ModelSpec, State
 from noria.core.transcript import Step
 from noria.core.wire import effects_text, encode_state
 
@@ -105,6 +105,13 @@ def _changes(state: State, today: ev.Opened, notices: list[str]) -> list[ev.Even
             "the system prompt or the tools have changed since this session was stored: it goes on with the new"
         )
         events.append(ev.Reopened(today.rules, today.system, today.tools, today.overhead))
-    if (state.limits, state.models) != (today.limits, today.models):
-        events.append(ev.Reconfigured(today.limits, today.models))
+    models = tuple(map(_still_known(state), today.models))
+    if (state.limits, state.models) != (today.limits, models):
+        events.append(ev.Reconfigured(today.limits, models))
     return events
+
+
+def _still_known(state: State) -> Callable[[ModelSpec], ModelSpec]:
+    """A model of today, with the window that the session learned of it where nothing is known today."""
+    learned = {m.name: m for m in state.models}
+    return lambda spec: spec if spec.window else learned.get(spec.name, spec)
