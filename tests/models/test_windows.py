@@ -13,10 +13,10 @@ from noria.models.windows import Overflow, overflow
 
 SAID = [
     # OpenAI, Azure, DeepSeek, vLLM, SGLang
-    ("This model's maximum context length is 8192 tokens. However, you requested 9000 tokens (5000 in the messages, 4000 "
-     "in the completion). Please reduce the length of the messages or completion.", 8_192, 4_000),
-    ("This model's maximum context length is 8192 tokens. However, you requested 9001 tokens (8000 in the messages, 501 "
-     "in the functions, and 500 in the completion).", 8_192, 500),
+    ("This model's maximum context length is 8192 tokens. However, you requested 9000 tokens (5000 in the "
+     "messages, 4000 in the completion). Please reduce the length of the messages or completion.", 8_192, 4_000),
+    ("This model's maximum context length is 8192 tokens. However, you requested 9001 tokens (8000 in the "
+     "messages, 501 in the functions, and 500 in the completion).", 8_192, 500),
     ("This model's maximum context length is 128000 tokens. However, your messages resulted in 130001 tokens.", 128_000, 0),
     ("Input tokens exceed the configured limit of 272000 tokens. Your messages resulted in 300000 tokens.", 272_000, 0),
     # Anthropic
@@ -33,17 +33,17 @@ SAID = [
     ("request (9001 tokens) exceeds the available context size (4096 tokens), try increasing it", 4_096, 0),
     ("Requested tokens (9001) exceed context window of 4096", 4_096, 0),
     ("the request exceeds the available context size: {\"n_prompt_tokens\": 9001, \"n_ctx\": 4096}", 4_096, 0),
-    ("Trying to keep the first 9001 tokens when context the overflows. However, the model is loaded with context length "
-     "of only 4096 tokens, which is not enough.", 4_096, 0),
-    ("The number of tokens to keep from the initial prompt is greater than the context length (n_keep: 5000 >= n_ctx: "
-     "4096)", 4_096, 0),
+    ("Trying to keep the first 9001 tokens when context the overflows. However, the model is loaded with "
+     "context length of only 4096 tokens, which is not enough.", 4_096, 0),
+    ("The number of tokens to keep from the initial prompt is greater than the context length (n_keep: 5000 >="
+     " n_ctx: 4096)", 4_096, 0),
     # vLLM
-    ("The decoder prompt (length 9001) is longer than the maximum model length of 4096. Make sure that `max_model_len` is "
-     "no smaller than the number of text tokens.", 4_096, 0),
-    ("You passed 4001 input tokens and requested 100 output tokens. However, the model's context length is only 4096 "
-     "tokens, resulting in a maximum input length of 3996 tokens.", None, 100),
-    ("'max_tokens' or 'max_completion_tokens' is too large: 3000. This model's maximum context length is 4096 tokens and "
-     "your request has 2000 input tokens (3000 > 4096 - 2000).", 4_096, 3_000),
+    ("The decoder prompt (length 9001) is longer than the maximum model length of 4096. Make sure that "
+     "`max_model_len` is no smaller than the number of text tokens.", 4_096, 0),
+    ("You passed 4001 input tokens and requested 100 output tokens. However, the model's context length is "
+     "only 4096 tokens, resulting in a maximum input length of 3996 tokens.", None, 100),
+    ("'max_tokens' or 'max_completion_tokens' is too large: 3000. This model's maximum context length is 4096 "
+     "tokens and your request has 2000 input tokens (3000 > 4096 - 2000).", 4_096, 3_000),
     # Mistral, xAI, Groq, Cerebras, Fireworks, Moonshot, GitHub, OpenRouter
     ("Prompt contains 40000 tokens and 0 draft tokens, too large for model with 32768 maximum context length", 32_768, 0),
     ("This model's maximum prompt length is 131072 but the request contains 140000 tokens.", 131_072, 0),
@@ -51,14 +51,14 @@ SAID = [
     ("The prompt is too long: 9001, model maximum context length: 8191", 8_191, 0),
     ("Invalid request: Your request exceeded model token limit: 131072 (requested: 140000)", 131_072, 0),
     ("prompt token count of 140000 exceeds the limit of 128000", 128_000, 0),
-    ("This endpoint's maximum context length is 128000 tokens. However, you requested about 140000 tokens (130000 of text "
-     "input, 8000 of tool input, 2000 in the output).", 128_000, 2_000),
+    ("This endpoint's maximum context length is 128000 tokens. However, you requested about 140000 tokens "
+     "(130000 of text input, 8000 of tool input, 2000 in the output).", 128_000, 2_000),
     # Bedrock, watsonx, DashScope, Together, text-generation-inference, SiliconFlow, NIM
     ("too many input tokens. Max input tokens: 128000, request input token count: 200000", 128_000, 0),
     ("the number of input tokens 9001 cannot exceed the total tokens limit 8192 for this model", 8_192, 0),
     ("Range of input length should be [1, 30720]", 30_720, 0),
-    ("Input validation error: `inputs` tokens + `max_new_tokens` must be <= 4097. Given: 4000 `inputs` tokens and 512 "
-     "`max_new_tokens`", 4_097, 512),
+    ("Input validation error: `inputs` tokens + `max_new_tokens` must be <= 4097. Given: 4000 `inputs` tokens "
+     "and 512 `max_new_tokens`", 4_097, 512),
     ("`inputs` must have less than 1024 tokens. Given: 4000", 1_024, 0),
     ("length of prompt_tokens (9001) must be less than max_seq_len (4096).", 4_096, 0),
     ("Prompt length (9001) exceeds maximum input length (8192)", 8_192, 0),

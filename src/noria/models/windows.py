@@ -27,7 +27,8 @@ LIMITS = (
     rf"maximum number of (?:input )?tokens allowed\W*{_N}",
     rf"max(?:imum)?(?: allowed| total| model| supported)* (?:context|input|prompt|model|sequence|token)s?(?: window)?"
     rf"(?: length| size| limit| window| tokens)?(?: allowed)?\s*(?:is|of|to|:|=)?\s*(?:only |about )?{_N}",
-    rf"(?:context|model)(?:'s)?(?: window| token)?(?: length| size| limit| window)+\s*(?:is|of|:|=)?\s*(?:only |about )?{_N}",
+    rf"(?:context|model)(?:'s)?(?: window| token)?(?: length| size| limit| window)+\s*(?:is|of|:|=)?"
+    rf"\s*(?:only |about )?{_N}",
     rf"(?:configured |total |token |the )limit\s*(?:is|of|:)?\s*{_N}",
     rf"(?:tokens? limit|limit of|limit is|cannot exceed|less than or equal to)\s*{_N}",
 )
