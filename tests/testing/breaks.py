@@ -127,6 +127,8 @@ GEMINI: dict[str, Change] = {
     "answered": "del m[2]['parts'][0]",
     "named": "m[4]['parts'][0]['functionResponse']['name'] = 'now'",
     "structs": "m[4]['parts'][0]['functionResponse']['response'] = 'three'",
+    "fields": "m[3]['parts'][0]['functionCall']['arguments'] = {}",
+    "images": "m[0]['parts'][1]['inlineData']['mimeType'] = 'image/gif'",
     "signatures": "m[1]['parts'][1]['thoughtSignature'] = 'c2lnbmVkIGVsc2V3aGVyZQ=='",
     "signed": ("del m[3]['parts'][0]['thoughtSignature']", {"profiles": ["signed"]}),
     "tool-names": "b['tools'][0]['functionDeclarations'][0]['name'] = '1st'",
@@ -135,6 +137,13 @@ GEMINI: dict[str, Change] = {
     "schema-keys": "b['tools'][0]['functionDeclarations'][0]['parameters']['additionalProperties'] = False",
     "schema-objects": "b['tools'][0]['functionDeclarations'][1]['parameters'] = {'type': 'object', 'properties': {}}",
     "schema-fits": "b['tools'][0]['functionDeclarations'][0]['parameters']['properties']['mode']['type'] = 'integer'",
+    "schema-json": "b['tools'][0]['functionDeclarations'][0]['parametersJsonSchema'] = {'type': 'object'}",
+    "settings": "b['generationConfig']['maxTokens'] = 9",
+    "thinking-once": "b['generationConfig']['thinkingConfig'] = {'thinkingBudget': 1024, 'thinkingLevel': 'LOW'}",
+    "thinking-level": (
+        "b['generationConfig']['thinkingConfig'] = {'thinkingLevel': 'LOW'}",
+        {"profiles": ["thinking-budget"]},
+    ),
 }
 BREAKS: dict[str, Change] = {
     f"{dialect}-{name}": change

@@ -65,8 +65,9 @@ def answer(dialect: Dialect, body: dict[str, Any], got: dict[str, Any]) -> dict[
             return body | {"messages": [*body["messages"], *turn]}
         case "gemini":
             content = got["candidates"][0]["content"]
-            names = [p["functionCall"]["name"] for p in content["parts"] if "functionCall" in p]
-            parts = [{"functionResponse": {"name": name, "response": {"output": "x"}}} for name in names]
+            made = [p["functionCall"] for p in content["parts"] if "functionCall" in p]
+            named = [{k: v for k, v in call.items() if k in ("id", "name")} for call in made]
+            parts = [{"functionResponse": {**call, "response": {"output": "x"}}} for call in named]
             return body | {"contents": [*body["contents"], content, {"role": "user", "parts": parts}]}
 
 

@@ -39,8 +39,11 @@ def signs(said: Said) -> bool:
 
 
 def _last(said: Said) -> list[dict[str, Any]]:
-    """The calls, the first of them signed; a reply without calls carries the signature in an empty part."""
+    """The calls, the first of them signed; a reply without calls carries the signature in an empty part. Gemini 3 gives
+    calls ids."""
     parts: list[dict[str, Any]] = [{"functionCall": {"name": c.name, "args": c.args}} for c in said.calls]
+    for part, called in zip(parts, said.calls, strict=True) if said.model.startswith("gemini-3") else ():
+        part["functionCall"]["id"] = called.id
     if signs(said):
         if not parts:
             parts = [{"text": ""}]

@@ -17,8 +17,9 @@ RULES: tuple[Rule, ...] = (
 )  # fmt: skip
 """Every row, by dialect; the order in which they are tried."""
 
-PROFILES: tuple[str, ...] = (*sorted({r.profile for r in RULES if r.profile}), "newer", "no-prefill", "signed")
-"""The kinds of servers: those that rows name, and three that a row otherwise knows by the model's name."""
+_BY_NAME = ("newer", "no-prefill", "signed", "thinking-budget")
+PROFILES: tuple[str, ...] = (*sorted({r.profile for r in RULES if r.profile}), *_BY_NAME)
+"""The kinds of servers: those that rows name, and four that a row otherwise knows by the model's name."""
 
 __all__ = ["PROFILES", "RULES", "Check", "Problem", "Rule", "Violation", "check", "refusal", "validate"]
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from noria.testing.request import Request, dicts, obj, pick
 from noria.testing.validator.rule import Problem, Table
-from noria.testing.validator.schema import nodes, types
+from noria.testing.validator.schema import is_valid, nodes, types
 
 TABLE = Table("gemini")
 REFERENCE = "Gemini API reference, generateContent"
@@ -24,6 +24,20 @@ SCHEMA = {
     "default", "items", "minimum", "maximum",
 }  # fmt: skip
 """The keywords of Google's Schema; `parametersJsonSchema` takes JSON Schema instead."""
+SETTINGS = {
+    "candidateCount", "stopSequences", "maxOutputTokens", "temperature", "topP", "topK", "seed", "presencePenalty",
+    "frequencyPenalty", "responseMimeType", "responseSchema", "responseJsonSchema", "responseModalities",
+    "thinkingConfig", "mediaResolution", "responseLogprobs", "logprobs", "speechConfig", "imageConfig",
+    "enableEnhancedCivicAnswers",
+}  # fmt: skip
+"""The fields of `generationConfig`."""
+FIELDS = {
+    "functionCall": {"id", "name", "args", "partialArgs", "willContinue"},
+    "functionResponse": {"id", "name", "response", "parts", "willContinue", "scheduling"},
+}
+IMAGES = ("image/png", "image/jpeg", "image/webp", "image/heic", "image/heif")
+NO_SIGNATURE = ("skip_thought_signature_validator", "context_engineering_is_the_way_to_go")
+"""What stands for the signature of a call that the model did not make."""
 DATA = ("text", "inlineData", "functionCall", "functionResponse", "fileData", "executableCode", "codeExecutionResult")
 
 
@@ -54,6 +68,15 @@ def _schemas(request: Request) -> Iterator[tuple[str, dict[str, Any]]]:
             yield ".".join([f"{where}.parameters", *path]), node
 
 
+def _snake(name: str) -> str:
+    return re.sub(r"[A-Z]", lambda m: "_" + m[0].lower(), name)
+
+
+def _foreign(given: dict[str, Any], known: set[str]) -> list[str]:
+    """The names that are none of the known ones: Google takes them in camel and in snake case."""
+    return sorted(set(given) - known - {_snake(name) for name in known})
+
+
 def _unknown(name: str, where: str = "") -> Problem:
     place = f" at '{where}'" if where else ""
     return Problem(f'Invalid JSON payload received. Unknown name "{name}"{place}: Cannot find field.')
@@ -66,8 +89,7 @@ def _star(text: str) -> Problem:
 @TABLE.rule("zed-industries/zed#44875; " + REFERENCE)
 def keys(request: Request) -> Problem | None:
     """The request has no keys that the API has not; the model stands in the path."""
-    known = KEYS | {re.sub(r"[A-Z]", lambda m: "_" + m[0].lower(), key) for key in KEYS}
-    extra = sorted(set(request) - known)
+    extra = _foreign(request, KEYS)
     return _unknown(extra[0]) if extra else None
 
 
@@ -207,12 +229,32 @@ def structs(request: Request) -> Problem | None:
     return None
 
 
+@TABLE.rule(REFERENCE)
+def fields(request: Request) -> Problem | None:
+    """Calls and responses have no fields that the API has not."""
+    for key, known in FIELDS.items():
+        for where, part in _each(request, key):
+            if extra := _foreign(obj(part, key), known):
+                return _unknown(extra[0], f"{where}.{_snake(key)}")
+    return None
+
+
+@TABLE.rule("microsoft/vscode#286628; Mai-with-u/MaiBot#1435; Gemini API, Image understanding")
+def images(request: Request) -> Problem | None:
+    """An image is of a type that the API takes: gif is none."""
+    for _, part in _each(request, "inlineData"):
+        kind = str(pick(obj(part, "inlineData"), "mimeType"))
+        if kind.startswith("image/") and kind not in IMAGES:
+            return Problem(f"Unsupported MIME type: {kind}")
+    return None
+
+
 @TABLE.rule("google-gemini/gemini-cli#13467; decolua/9router#4136; " + SIGNATURES)
 def signatures(request: Request) -> Problem | None:
-    """A thought signature was issued by this server, for this model."""
+    """A thought signature was issued by this server, for this model, or is the one that stands for none."""
     for _, part in _each(request):
         given = pick(part, "thoughtSignature")
-        if given is not None and not request.issued.knows(given, request.model):
+        if given is not None and given not in NO_SIGNATURE and not request.issued.knows(given, request.model):
             return Problem("Corrupted thought signature.")
     return None
 
@@ -260,8 +302,12 @@ def tool_names_unique(request: Request) -> Problem | None:
 
 @TABLE.rule("pydantic/pydantic-ai#5791; musistudio/claude-code-router#1207")
 def tools_told(request: Request) -> Problem | None:
-    """A function calling config comes with functions."""
+    """A function calling config comes with functions, and has a mode that there is."""
     config = pick(obj(pick(request, "toolConfig")), "functionCallingConfig")
+    mode = obj(config).get("mode", "AUTO")
+    if mode not in ("AUTO", "ANY", "NONE", "VALIDATED"):
+        kind = "type.googleapis.com/google.ai.generativelanguage.v1beta.FunctionCallingConfig.Mode"
+        return Problem(f"Invalid value at 'tool_config.function_calling_config.mode' ({kind}), {mode!r}")
     if config is not None and not list(_declared(request)):
         return Problem("Function calling config is set without function_declarations.")
     return None
@@ -299,4 +345,45 @@ def schema_fits(request: Request) -> Problem | None:
             return _star(f"{where}.enum: only allowed for STRING type")
         if ("properties" in node or "required" in node) and found != ["object"]:
             return _star(f"{where}.properties: only allowed for OBJECT type")
+    return None
+
+
+@TABLE.rule(REFERENCE)
+def schema_json(request: Request) -> Problem | None:
+    """`parametersJsonSchema` is a JSON Schema, and stands alone."""
+    for where, function in _declared(request):
+        given = pick(function, "parametersJsonSchema")
+        if given is None:
+            continue
+        if function.get("parameters") is not None:
+            return _star(f"{where}.parameters_json_schema: is mutually exclusive with parameters")
+        if not is_valid(given):
+            return _star(f"{where}.parameters_json_schema: is no valid JSON Schema")
+    return None
+
+
+@TABLE.rule(REFERENCE)
+def settings(request: Request) -> Problem | None:
+    """The generation config has no fields that the API has not."""
+    extra = _foreign(obj(pick(request, "generationConfig")), SETTINGS)
+    return _unknown(extra[0], "generation_config") if extra else None
+
+
+@TABLE.rule("sterlp/eclipse-peon-ai#115; Gemini API, Gemini thinking")
+def thinking_once(request: Request) -> Problem | None:
+    """How much the model thinks is a level or a number of tokens, not both."""
+    config = obj(obj(pick(request, "generationConfig")), "thinkingConfig")
+    if pick(config, "thinkingLevel") is not None and pick(config, "thinkingBudget") is not None:
+        return Problem("You can only set only one of thinking budget and thinking level.")
+    return None
+
+
+@TABLE.rule("RooCodeInc/Roo-Code#10700; dhyansraj/mcp-mesh#1346; Gemini API, Gemini thinking")
+def thinking_level(request: Request) -> Problem | None:
+    """Before Gemini 3 it is a number of tokens."""
+    if re.match(r"gemini-[12]\b", request.model) is None and "thinking-budget" not in request.profiles:
+        return None
+    config = obj(obj(pick(request, "generationConfig")), "thinkingConfig")
+    if pick(config, "thinkingLevel") is not None:
+        return Problem("Thinking level is not supported for this model.")
     return None
