@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from noria.tools.edit import Edit, _apply
-from noria.tools.textfile import decode, encode
+from noria.tools.encoding import decode, encode
 from tests.tools.helpers import Bench
 
 
@@ -42,12 +42,17 @@ def test_what_is_not_found_teaches(tmp_path: Path) -> None:
     data, told = edited(tmp_path, b"def f():\n    return 1\n", old_string="retrun 1", new_string="return 2")
     assert data == b"def f():\n    return 1\n"
     assert told == (
-        "ERROR: old_string was not found in f.txt; nothing was written. "
-        "Read the file and match it exactly, white space included"
+        "ERROR: old_string was not found in f.txt; nothing was written. Match it exactly, white space included. "
+        "What is most like it:\n2:     return 1"
     )
     _, told = edited(tmp_path, b"def f():\n    return 1\n", old_string="def f():\n  return 1", new_string="x")
-    assert "Line 1 begins like it but differs in white space or further on" in told
-    assert "match it exactly" in told
+    assert told.endswith(
+        "What is most like it (line 2 is `    return 1`, not `  return 1`):\n1: def f():\n2:     return 1"
+    )
+    _, told = edited(tmp_path, b"def f():\n    return 1\n", old_string="0123456789", new_string="x")
+    assert "Nothing in it looks like that: read the file and match it exactly" in told
+    _, told = edited(tmp_path, b"a\nb\n", old_string="b\nc", new_string="x")
+    assert "(the text ends at line 3, before `c`)" in told or "not `c`" in told
 
 
 @pytest.mark.case("C03")
@@ -144,22 +149,57 @@ def test_line_ends_stay_as_they_are(tmp_path: Path, before: bytes, old: str, new
 
 @pytest.mark.case("C02")
 @pytest.mark.parametrize(
-    "rest",
-    [b"// caf\xe9 note\n", b"// \xd6\xd0\xce\xc4\n", b"\xff\n", b"\x80\x81\r\n"],
+    ("rest", "new"),
+    [
+        (b"// caf\xe9 note\n", b"\xe9"),  # cp1252
+        (b"// \xd6\xd0\xce\xc4\n", None),  # GBK
+        (b"\xff\n", None),
+        (b"\x80\x81\r\n", None),
+    ],
 )
-def test_bytes_of_unknown_encodings_survive(tmp_path: Path, rest: bytes) -> None:
+def test_bytes_of_other_encodings_survive(tmp_path: Path, rest: bytes, new: bytes | None) -> None:
     before = b"const x = 1;\n" + rest
     data, told = edited(tmp_path, before, old_string="const x = 1;", new_string="const x = 2;")
     assert data == b"const x = 2;\n" + rest, told
-    data, told = edited(tmp_path, before, old_string="const x = 1;", new_string="// é")
+    assert told == "edited f.txt (1 replacement)"
+    data, told = edited(tmp_path, before, old_string="const x = 1;", new_string="// \u2c6f")
+    assert data.endswith(rest) and ("which has no '\u2c6f'" in told) == (data == before)
+    if new is not None:
+        data, told = edited(tmp_path, before, old_string="const x = 1;", new_string="// é")
+        assert data == b"// " + new + b"\n" + rest
+        assert told.endswith("new characters were written as cp1252, which is a guess")
+
+
+NONE = bytes(range(128, 256))  # no encoding has all of these in a row
+
+
+@pytest.mark.case("C02")
+def test_bytes_that_fit_no_encoding_survive(tmp_path: Path) -> None:
+    before = b"const x = 1;\n" + NONE + b"\n"
+    data, told = edited(tmp_path, before, old_string="x = 1", new_string="x = 2")
+    assert data == before.replace(b"1", b"2"), told
+    data, told = edited(tmp_path, before, old_string="x = 1", new_string="é")
     assert data == before and "only ASCII text" in told
+    data, told = edited(tmp_path, NONE + b"@\n", old_string="@", new_string="#")
+    assert data == NONE + b"@\n" and "part of it" in told
 
 
 @pytest.mark.case("C02")
 def test_half_a_character_is_never_replaced(tmp_path: Path) -> None:
     before = b"a \x81@ b\n"  # GBK: one character, whose second byte looks like @
     data, told = edited(tmp_path, before, old_string="@", new_string="#")
-    assert data == before and "part of it" in told
+    assert data == before and "not found" in told
+
+
+@pytest.mark.case("C02")
+def test_a_guess_stays_what_it_is(tmp_path: Path) -> None:
+    """What is put into a file does not change what its other bytes are taken for."""
+    bench = Bench(tmp_path)
+    path = bench.file("f.txt", "// größe\n// y\n".encode("cp1252"))
+    assert "taken for cp1252, which is a guess" in bench.do("read_file", path="f.txt").text
+    for old, new in (("y", "ÄÖÜÄÖÜ"), ("ÜÄ", "дом"), ("größe", "éèê")):
+        bench.do("edit_file", path="f.txt", old_string=old, new_string=new)
+    assert path.read_bytes() == "// éèê\n// ÄÖÜÄÖÜ\n".encode("cp1252")
 
 
 @pytest.mark.case("C02")

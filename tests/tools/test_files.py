@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from noria.tools import files, textfile
+from noria.tools import paging, place, textfile
 from noria.tools.result import LIMIT
 from tests.tools.helpers import Bench, as_nobody, call
 
@@ -101,7 +101,7 @@ def test_pages_put_together_are_the_file(lines: list[str], limit: int) -> None:
     total = body.count(b"\n") + (not body.endswith(b"\n"))
     seen: list[str] = []
     while len(seen) < total:
-        page = files.page(body, "f", len(seen) + 1, limit, [])
+        page = paging.page(body, "f", len(seen) + 1, limit, [])
         text = page.rpartition("\n[lines ")[0] if "\n[lines " in page else page.removesuffix("\n")
         seen += text.split("\n")
     assert "\n".join(seen) == body.decode().removesuffix("\n")
@@ -114,9 +114,15 @@ def test_a_line_that_is_longer_than_a_result(tmp_path: Path) -> None:
     assert size(only) <= LIMIT and "\ufffd" not in only
     assert "line 1 of 1 is longer than a result" in only and "cut -b" in only
     bench.file("three.txt", "a\n" + "b" * 100_000 + "\nc\n")
-    assert bench.do("read_file", path="three.txt").text == "a\n[lines 1-1 of 3; go on with offset=2]"
-    middle = bench.do("read_file", path="three.txt", offset=2).text
+    assert bench.do("read_file", path="three.txt").text == (
+        "a\n" + "b" * 2_000 + " [... 98,000 more bytes of this line]\nc\n"
+        "[long lines are cut; one of them whole: run_command, sed -n 2p three.txt]"
+    )
+    middle = bench.do("read_file", path="three.txt", offset=2, limit=1).text
     assert "go on with offset=3" in middle and size(middle) <= LIMIT
+    assert "line 2 of 3 is longer than a result: its first 6,500 bytes are shown" in middle
+    bench.file("fits.txt", "a\n" + "b" * 15_000 + "\nc\n")  # what fits is not cut
+    assert bench.do("read_file", path="fits.txt").text == "a\n" + "b" * 15_000 + "\nc\n"
     assert bench.do("read_file", path="three.txt", offset=3).text == "c\n[lines 3-3 of 3]"
 
 
@@ -153,7 +159,7 @@ def test_a_huge_file_is_paged_in_bounded_time(tmp_path: Path, monkeypatch: pytes
     assert last.endswith(" bytes]")
     just_beyond = bench.do("read_file", path="lines.log", offset=4_587_521).text
     assert just_beyond == "ERROR: lines.log has only 4,587,520 lines: offset=4587521 is beyond its end"
-    monkeypatch.setattr(files, "SECONDS", 0)
+    monkeypatch.setattr(paging, "SECONDS", 0)
     late = bench.do("read_file", path="lines.log", offset=4_000_000, limit=2).text
     assert "too far in to be found in time" in late and "sed -n '4000000,4000001p;4000002q' lines.log" in late
     assert time.monotonic() - begun < 20
@@ -196,7 +202,7 @@ def test_what_is_no_plain_file_is_answered_at_once(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("data", "kind"),
     [
-        (b"\x89PNG\r\n\x1a\n\0\0", "PNG image"),
+        (b"PK\x03\x04\0\0", "zip archive"),
         (b"abc\0def", "binary file"),
         (b"\x7fELF\x02\0", "ELF program"),
         (b"\xff\xfea\0\xff\xdf", "binary file"),  # the mark of UTF-16, and then none
@@ -214,9 +220,13 @@ def test_other_encodings_are_shown(tmp_path: Path) -> None:
     bench = Bench(tmp_path)
     bench.file("latin.txt", b"// caf\xe9\n")
     latin = bench.do("read_file", path="latin.txt").text
-    assert latin.startswith("// caf\ufffd\n[not UTF-8")
+    assert latin == "// café\n[not UTF-8: taken for cp1252, which is a guess]"
+    bench.file("none.txt", b"x " + bytes(range(128, 256)))
+    assert "[not UTF-8: its other bytes are shown as \ufffd" in bench.do("read_file", path="none.txt").text
     bench.file("utf16.txt", "\ufeffein Ä\r\n".encode("utf-16-le"))
     assert bench.do("read_file", path="utf16.txt").text.startswith("ein Ä\n[CRLF line ends")
+    bench.file("utf32.txt", "\ufeffein Ä\n".encode("utf-32-be"))
+    assert bench.do("read_file", path="utf32.txt").text == "ein Ä\n[UTF-32 text]"
     bench.file("bom.txt", b"\xef\xbb\xbfhi\n")
     assert bench.do("read_file", path="bom.txt").text == "hi\n"
 
@@ -238,7 +248,7 @@ def test_a_new_file_with_its_folders(tmp_path: Path) -> None:
     mask = os.umask(0)
     os.umask(mask)
     assert stat.S_IMODE(os.stat(bench.root / "a/b/c.txt").st_mode) == 0o666 & ~mask
-    assert bench.box.workspace.files() == {"created": ["a/b/c.txt"], "changed": [], "failed": []}
+    assert bench.box.workspace.files() == {"created": ["a/b/c.txt"], "changed": [], "deleted": [], "failed": []}
     assert bench.do("write_file", path="a/b/c.txt", content="one\ntwo").text.endswith("nothing was written")
 
 
@@ -250,7 +260,7 @@ def test_only_what_was_seen_is_replaced(tmp_path: Path) -> None:
     assert never.status == "error" and "was not read before" in never.text
     assert never.text.endswith("decide again:\nold\n")  # what it holds is offered
     assert path.read_text() == "old\n"
-    assert bench.do("write_file", path="f.txt", content="new\n").text == "wrote f.txt (1 line, 4 bytes)"
+    assert bench.do("write_file", path="f.txt", content="new\n").text == "wrote f.txt (1 line, 4 bytes, was 4)"
     assert bench.do("write_file", path="f.txt", content="newer\n").status == "ok"  # its own write is no surprise
     os.utime(path, (1, 1))  # touched, not changed
     assert bench.do("write_file", path="f.txt", content="newest\n").status == "ok"
@@ -296,15 +306,15 @@ def test_a_change_at_the_last_moment_is_seen(tmp_path: Path) -> None:
     old = textfile.load(str(path), "f.txt")
     path.write_text("theirs\n")
     with pytest.raises(textfile.ToolError, match="changed while it was being written"):
-        textfile.replace(str(path), "f.txt", b"mine\n", old, lambda: False)
+        place.place([place.Put(str(path), "f.txt", b"mine\n", old)])
     assert path.read_text() == "theirs\n"
     fresh = textfile.load(str(path), "f.txt")
     os.utime(path, (5, 5))  # touched only
-    textfile.replace(str(path), "f.txt", b"mine\n", fresh, lambda: False)
+    place.place([place.Put(str(path), "f.txt", b"mine\n", fresh)])
     with pytest.raises(textfile.ToolError, match="made by somebody else"):
-        textfile.replace(str(path), "f.txt", b"new\n", None, lambda: False)
+        place.place([place.Put(str(path), "f.txt", b"new\n")])
     with pytest.raises(textfile.ToolError, match="interrupted"):
-        textfile.replace(str(tmp_path / "g.txt"), "g.txt", b"new\n", None, lambda: True)
+        place.place([place.Put(str(tmp_path / "g.txt"), "g.txt", b"new\n")], lambda: True)
     assert path.read_text() == "mine\n"
     assert sorted(p.name for p in tmp_path.iterdir()) == ["f.txt"]
 
@@ -427,10 +437,16 @@ def test_bytes_that_the_model_could_not_see_are_not_written_over_blindly(tmp_pat
     bench = Bench(tmp_path)
     path = bench.file("s.txt", b"const x = 1;\n// caf\xe9 note\n")
     shown = bench.do("read_file", path="s.txt").text.rpartition("\n[")[0]
-    refused = bench.do("write_file", path="s.txt", content=shown.replace("1", "2"))
-    assert refused.status == "error" and "not UTF-8" in refused.text
-    assert path.read_bytes() == b"const x = 1;\n// caf\xe9 note\n"
-    assert bench.do("write_file", path="s.txt", content="all new, ä\n").status == "ok"
+    assert bench.do("write_file", path="s.txt", content=shown.replace("1", "2")).status == "ok"
+    assert path.read_bytes() == b"const x = 2;\n// caf\xe9 note"
+    assert bench.do("write_file", path="s.txt", content="all new, дом\n").status == "ok"
+    assert path.read_bytes() == "all new, дом\n".encode()  # cp1252 has not all of it
+    none = b"x = 1\n" + bytes(range(128, 256))
+    path = bench.file("t.txt", none)
+    shown = bench.do("read_file", path="t.txt").text.rpartition("\n[")[0]
+    refused = bench.do("write_file", path="t.txt", content=shown.replace("1", "2"))
+    assert refused.status == "error" and "not UTF-8" in refused.text and path.read_bytes() == none
+    assert bench.do("write_file", path="t.txt", content="all new, ä\n").status == "ok"
     assert path.read_bytes() == "all new, ä\n".encode()
 
 

@@ -1,16 +1,19 @@
 """`edit_file`: exact strings replaced in a file, all of them or none.
 
 Owns: how an edit is matched, and what an edit that cannot be made is answered. Bytes that no edit touches stay as they
-are, whatever the file's encoding and line ends.
+are, whatever the file's encoding and line ends. In a notebook what is edited is the source of a cell.
 """
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated
 
 import msgspec
 
 from noria.tools import textfile
+from noria.tools.encoding import Decoded, encode
+from noria.tools.place import Put, place, writable
 from noria.tools.result import PICTURES, ToolError
 from noria.tools.run import Run
 from noria.tools.schema import tool, writes
@@ -43,28 +46,53 @@ def edit_file(
     shown = workspace.shown(real)
     try:
         old = textfile.load(real, shown)
-        textfile.writable(real, shown)
+        writable(real, shown)
         textfile.check_seen(workspace, real, old)
-        like = textfile.decode(old.data)
+        like = textfile.text_of(workspace, real, old.data)
         if like is None:
             raise ToolError(f"{shown} is no text; change it with run_command")
-        text, done = like.text, 0
-        for at, edit in enumerate(wanted, 1):
-            where = f"edit {at} of {len(wanted)}: " if len(wanted) > 1 else ""
-            text, count = _apply(text, edit, like.foreign, shown, where)
-            done += count
+        text, done = _edited(like, wanted, shown)
         if text == like.text:
             raise ToolError("the edits undo one another: nothing would change")
-        data = textfile.encode(text, like)
-        textfile.replace(real, shown, data, old, run.is_stopped)
+        data = encoded(text, like, shown)
+        place([Put(real, shown, data, old)], run.is_stopped)
     except ToolError:
         workspace.changed(real, "failed")
         raise
     workspace.seen[real] = textfile.digest(data)
     workspace.changed(real, "changed")
-    run.before, run.after = like.text, text
-    links = "; its other hard links keep the old content" if old.status.st_nlink > 1 else ""
-    return f"edited {shown} ({done} replacement{'s' * (done != 1)}){links}"
+    run.edits.append((shown, like.text, text))
+    return f"edited {shown} ({done} replacement{'s' * (done != 1)}){remarks(old, like, text, shown)}"
+
+
+def encoded(text: str, like: Decoded, shown: str) -> bytes:
+    """The bytes of the new text. Raises ToolError where the file's encoding has not its characters."""
+    try:
+        return encode(text, like)
+    except UnicodeEncodeError as error:
+        raise ToolError(
+            f"{shown} is {like.encoding} text, which has no {error.object[error.start]!r}; nothing was written. Leave "
+            f"it out, or convert the file first (run_command: iconv -f {like.encoding} -t utf-8)"
+        ) from None
+
+
+def remarks(old: textfile.Loaded | None, like: Decoded | None, text: str, shown: str) -> str:
+    """What has to be said of a file that was written: other links to it, a guess that was relied on, and that it does
+    not parse any more."""
+    said: list[str] = []
+    if old is not None and old.status.st_nlink > 1:
+        said.append("its other hard links keep the old content")
+    if like is not None and like.guessed and _beyond_ascii(text) > _beyond_ascii(like.text):
+        said.append(f"new characters were written as {like.encoding}, which is a guess")
+    from noria.tools.syntax import broke
+
+    if broken := broke(shown, None if like is None else like.text, text):
+        said.append(f"note: {broken}")
+    return "".join(f"; {each}" for each in said)
+
+
+def _beyond_ascii(text: str) -> int:
+    return len(text) - len(text.encode("ascii", "ignore"))
 
 
 def _wanted(old: str | None, new: str | None, every: bool, edits: list[Edit] | None) -> list[Edit]:
@@ -84,6 +112,48 @@ def _wanted(old: str | None, new: str | None, every: bool, edits: list[Edit] | N
         )
         raise ToolError(f"{missing} missing: give old_string and new_string, or edits; nothing was written")
     return [Edit(old, new, every)]
+
+
+def _edited(like: Decoded, wanted: list[Edit], shown: str) -> tuple[str, int]:
+    """The text after all edits, and how many places they changed. Raises ToolError."""
+    text, done = like.text, 0
+    notebook = shown.endswith(".ipynb")
+    if notebook:
+        from noria.tools.notebook import cells  # it loads the json module
+
+        notebook = bool(cells(text))
+    for at, edit in enumerate(wanted, 1):
+        where = f"edit {at} of {len(wanted)}: " if len(wanted) > 1 else ""
+        if notebook:
+            from noria.tools.notebook import with_sources
+
+            text, count = with_sources(text, partial(_apply_to_cells, edit=edit, shown=shown, where=where))
+        else:
+            text, count = _apply(text, edit, like.foreign, shown, where)
+        done += count
+    return text, done
+
+
+def _apply_to_cells(sources: list[str], *, edit: Edit, shown: str, where: str) -> tuple[list[str], int]:
+    """The sources of a notebook's cells after one edit, and how many places it changed. Raises ToolError."""
+    found = [at for at, source in enumerate(sources, 1) if edit.old_string and edit.old_string in source]
+    if len(found) > 1 and not edit.replace_all:
+        named = ", ".join(map(str, found[:5])) + ", ..." * (len(found) > 5)
+        raise ToolError(
+            f"{where}old_string occurs in {len(found)} cells of {shown} ({named}); nothing was written. Pass "
+            "replace_all=true to replace all of them, or give more of the text around the one"
+        )
+    if not found:
+        _apply("\n".join(sources), edit, False, f"the cells of {shown}", where)
+        raise ToolError(
+            f"{where}old_string goes over the border of two cells of {shown}; nothing was written. Edit each cell by "
+            "itself"
+        )
+    sources, done = list(sources), 0
+    for at in found:
+        sources[at - 1], count = _apply(sources[at - 1], edit, False, f"cell {at} of {shown}", where)
+        done += count
+    return sources, done
 
 
 def _apply(text: str, edit: Edit, foreign: bool, shown: str, where: str) -> tuple[str, int]:
@@ -153,13 +223,17 @@ def _with_ends(text: str, start: int, end: int, new: str) -> str:
 
 
 def _advice(text: str, old: str) -> str:
-    """What to do about an old_string that is not there, with the likeliest reason where it can be seen."""
-    wanted = [line.strip() for line in old.splitlines() if line.strip()]
-    if wanted:
-        for number, line in enumerate(text.splitlines(), 1):
-            if line.strip() == wanted[0]:
-                return (
-                    f"Line {number} begins like it but differs in white space or further on: read the file there and "
-                    "match it exactly"
-                )
-    return "Read the file and match it exactly, white space included"
+    """What to do about an old_string that is not there, with the likeliest place and reason where they can be seen."""
+    from noria.tools.near import difference, excerpt, nearest
+
+    lines, wanted = text.replace("\r\n", "\n").split("\n"), old.replace("\r\n", "\n").split("\n")
+    if len(wanted) > 1 and not wanted[-1]:
+        wanted.pop()
+    start = nearest(lines, wanted)
+    if start < 0:
+        return "Nothing in it looks like that: read the file and match it exactly, white space included"
+    why = difference(lines, start, wanted)
+    reason = f" ({why})" if why and len(wanted) > 1 else ""
+    return (
+        f"Match it exactly, white space included. What is most like it{reason}:\n{excerpt(lines, start, len(wanted))}"
+    )

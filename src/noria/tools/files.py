@@ -1,27 +1,29 @@
 """`read_file`, which pages, and `write_file`, which replaces whole files.
 
-Knows files as text (see textfile.py); nothing of what may be touched.
+Knows files as what they hold: text, a notebook, an image, a PDF document; nothing of what may be touched.
 """
 
 from __future__ import annotations
 
 import os
-import time
-from typing import Annotated
+from collections.abc import Sequence
+from typing import Annotated, TypeAlias
 
 import msgspec
 
 from noria.tools import textfile
-from noria.tools.result import LIMIT, ToolError, head_border, safe
+from noria.tools.encoding import Decoded
+from noria.tools.paging import ROOM, page, page_of_huge
+from noria.tools.place import Put, place, writable
+from noria.tools.result import Picture, ToolError
 from noria.tools.run import Run
 from noria.tools.schema import reads, tool, writes
 
 READ_WHOLE = 4 << 20  # bytes of a file that is read without offset and limit
 MOST_LINES = 2_000
-SECONDS = 2.0  # how long a search for a line in a very long file may take
-_ROOM = LIMIT - 500  # bytes of a page; the rest is for its last line, which says where it is
 
 Count = Annotated[int, msgspec.Meta(ge=1)]
+Shown: TypeAlias = "str | Sequence[str | Picture]"
 
 
 @tool(read_only=True, claims=reads("path"))
@@ -31,97 +33,78 @@ def read_file(
     limit: Annotated[Count | None, "Lines to read (at most 2000)"] = None,
     *,
     run: Run,
-) -> str:
-    """Read a text file. Long files come in pages; the last line says how to go on."""
+) -> Shown:
+    """Read a file: text, notebook, image or PDF. Long ones come in pages; the last line says how to go on."""
     workspace = run.workspace
     real = workspace.real(path)
     shown = workspace.shown(real)
     fd, status = textfile.open_plain(real, shown)
+    first, most = offset or 1, min(limit or MOST_LINES, MOST_LINES)
     try:
-        if status.st_size > READ_WHOLE and offset is None and limit is None:
+        start = os.read(fd, 16) if status.st_size else b""
+        os.lseek(fd, 0, os.SEEK_SET)
+        rich = start.startswith((b"%PDF", *_PICTURES)) or real.endswith(".ipynb")
+        if status.st_size > READ_WHOLE and offset is None and limit is None and not rich:
             raise ToolError(
                 f"{shown} has {status.st_size:,} bytes, more than {READ_WHOLE >> 20} MB: "
                 "read it in pages with offset and limit (lines)"
             )
-        first, most = offset or 1, min(limit or MOST_LINES, MOST_LINES)
         if status.st_size > textfile.HELD_WHOLE:
-            return _page_of_huge(fd, status, shown, first, most)
+            huge = page_of_huge(fd, status.st_size, shown, first, most)
+            if huge is None:
+                raise ToolError(_binary(shown, os.pread(fd, 64, 0), status.st_size))
+            return huge
         data = textfile.read_up_to(fd, max(status.st_size, READ_WHOLE))
     except OSError as error:
         raise ToolError(f"{shown}: {textfile.why(error)}") from None
     finally:
         os.close(fd)
-    decoded = textfile.decode(data)
     workspace.seen[real] = textfile.digest(data)
+    if data.startswith(b"%PDF"):
+        from noria.tools.pdf import pages
+
+        return pages(data, shown, first, most, ROOM, run.is_stopped)
+    if data.startswith(_PICTURES) and (seen := _picture(data, shown)):
+        return seen
+    decoded = textfile.text_of(workspace, real, data)
     if decoded is None:
         raise ToolError(_binary(shown, data, len(data)))
+    return _text(data, decoded, shown, first, most)
+
+
+def _text(data: bytes, decoded: Decoded, shown: str, first: int, most: int) -> str:
+    """A page of a text, or of a notebook's cells."""
     if not decoded.text:
         return "(the file is empty)"
-    body = data[len(decoded.bom) :] if decoded.encoding == "utf-8" else decoded.text.encode("utf-8")
-    notes = [] if not decoded.crlf else ["CRLF line ends, kept by edit_file and write_file"]
-    if decoded.foreign:
-        notes.append("not UTF-8: its other bytes are shown as \ufffd, and edit_file keeps them")
+    notes = [] if not decoded.crlf else ["CRLF line ends, kept by the tools that write"]
+    if decoded.note:
+        notes.append(decoded.note)
+    if shown.endswith(".ipynb"):
+        from noria.tools.notebook import cells, render
+
+        if found := cells(decoded.text):
+            notes = [f"notebook of {len(found)} cell{'s' * (len(found) != 1)}: edit_file changes their sources"]
+            return page(render(found).encode("utf-8", "replace"), shown, first, most, notes)
+    body = data[len(decoded.bom) :]
+    if decoded.encoding != "utf-8":
+        body = decoded.text.encode("utf-8")
     return page(body, shown, first, most, notes)
 
 
-def page(body: bytes, shown: str, first: int, most: int, notes: list[str]) -> str:
-    """Whole lines from `first` on, at most `most` and within the result limit, and where more is. Raises ToolError
-    where the text has no such line."""
-    total = body.count(b"\n") + (not body.endswith(b"\n"))
-    if first > total:
-        raise ToolError(f"{shown} has only {total:,} line{'s' * (total != 1)}: offset={first} is beyond its end")
-    start = _line_start(body, first)
-    lines, cut = _take(body, start, min(most, total - first + 1))
-    last = first + len(lines) - 1
-    if cut:
-        notes = [_long_line(shown, first, cut, total), *notes]
-    elif first > 1 or last < total:
-        on = f"; go on with offset={last + 1}" if last < total else ""
-        notes = [f"lines {first:,}-{last:,} of {total:,}{on}", *notes]
-    text = "\n".join(lines)
-    return f"{text}\n[{'. '.join(notes)}]" if notes else text + "\n" * body.endswith(b"\n")
+def _picture(data: bytes, shown: str) -> Shown:
+    """The image with a line of text; nothing where it only begins like one. Raises ToolError for one that no model
+    could be shown."""
+    from noria.tools.picture import LARGEST, look
 
-
-def _line_start(body: bytes, line: int) -> int:
-    at = 0
-    for _ in range(line - 1):
-        at = body.index(b"\n", at) + 1
-    return at
-
-
-def _take(body: bytes, start: int, most: int) -> tuple[list[str], int]:
-    """At most `most` lines from `start` on that fit a page, as they are shown. Where not even the first fits: its
-    beginning, and the number of its bytes that are in it."""
-    lines: list[str] = []
-    room = _ROOM
-    while len(lines) < most and start < len(body):
-        end = body.find(b"\n", start)
-        end = len(body) if end < 0 else end
-        if end - start > room:
-            break
-        line = _shown(body[start:end])
-        size = len(line.encode("utf-8")) + 1
-        if size > room:
-            break
-        lines.append(line)
-        room -= size
-        start = end + 1
-    if lines:
-        return lines, 0
-    kept = head_border(body, start + _ROOM // 3) if start + _ROOM // 3 < len(body) else len(body)
-    return [_shown(body[start:kept])], kept - start
-
-
-def _shown(line: bytes) -> str:
-    return safe(line.decode("utf-8", "replace").removesuffix("\r"))
-
-
-def _long_line(shown: str, line: int, kept: int, total: int) -> str:
-    on = f"; go on with offset={line + 1}" if line < total else ""
-    return (
-        f"line {line:,} of {total:,} is longer than a result: its first {kept:,} bytes are shown{on}. "
-        f"The rest of it: run_command, sed -n {line}p {shown} | cut -b {kept + 1}-"
-    )
+    seen = look(data)
+    if seen is None:
+        return ""
+    named = f"{shown} ({seen.media_type}, {seen.width}x{seen.height}, {len(data):,} bytes)"
+    if seen.wrong:
+        raise ToolError(f"{named} cannot be shown: {seen.wrong}")
+    if len(data) > LARGEST:
+        raise ToolError(f"{named} is too large to be shown: at most {LARGEST >> 20} MB. Make a smaller copy of it")
+    return [named, Picture(data, seen.media_type)]
 
 
 def _binary(shown: str, data: bytes, size: int) -> str:
@@ -129,52 +112,25 @@ def _binary(shown: str, data: bytes, size: int) -> str:
     return f"{shown} is no text ({kind}, {size:,} bytes). Look into it with run_command (file, xxd, strings)"
 
 
+_PICTURES = (b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff", b"GIF8", b"RIFF")
 _MAGIC = (
-    (b"\x89PNG", "PNG image"),
-    (b"\xff\xd8\xff", "JPEG image"),
-    (b"GIF8", "GIF image"),
-    (b"%PDF", "PDF document"),
     (b"PK\x03\x04", "zip archive"),
     (b"\x1f\x8b", "gzip data"),
+    (b"BZh", "bzip2 data"),
+    (b"\xfd7zXZ", "xz data"),
+    (b"\x28\xb5\x2f\xfd", "zstandard data"),
+    (b"7z\xbc\xaf", "7z archive"),
     (b"\x7fELF", "ELF program"),
+    (b"\xcf\xfa\xed\xfe", "Mach-O program"),
+    (b"MZ", "Windows program"),
+    (b"\xca\xfe\xba\xbe", "Java class or universal program"),
+    (b"\0asm", "WebAssembly"),
     (b"SQLite format 3", "SQLite database"),
+    (b"OggS", "Ogg media"),
+    (b"ID3", "MP3 audio"),
+    (b"RIFF", "RIFF media"),
+    (b"wOF", "web font"),
 )
-
-
-def _page_of_huge(fd: int, status: os.stat_result, shown: str, first: int, most: int) -> str:
-    """A page of a file that is not held in memory: looked for in bounded time, its lines not counted to the end."""
-    until = time.monotonic() + SECONDS
-    line, chunk = 1, os.read(fd, 1 << 20)
-    if textfile.binary(chunk):
-        raise ToolError(_binary(shown, chunk, status.st_size))
-    while line < first:
-        ends = chunk.count(b"\n")
-        if line + ends >= first:
-            chunk = chunk[_line_start(chunk, first - line + 1) :]
-            line = first
-            break
-        line += ends
-        if time.monotonic() > until:
-            raise ToolError(
-                f"line {first:,} of {shown} ({status.st_size:,} bytes) is too far in to be found in time. "
-                f"Use run_command: sed -n '{first},{first + most - 1}p;{first + most}q' {shown}"
-            )
-        chunk = os.read(fd, 1 << 20)
-        if not chunk:
-            raise ToolError(f"{shown} has only {line - 1:,} lines: offset={first} is beyond its end")
-    ended = False
-    while chunk.count(b"\n") < most and len(chunk) <= LIMIT and not ended:
-        more = os.read(fd, 1 << 20)
-        chunk, ended = chunk + more, not more
-    if not chunk:
-        raise ToolError(f"{shown} has only {line - 1:,} lines: offset={first} is beyond its end")
-    lines, cut = _take(chunk, 0, most)
-    if cut:
-        return f"{lines[0]}\n[line {first:,} is longer than a result: its first {cut:,} bytes are shown]"
-    last = first + len(lines) - 1
-    whole = ended and len(lines) == chunk.count(b"\n") + (not chunk.endswith(b"\n"))
-    on = "" if whole else f"; go on with offset={last + 1}"
-    return "\n".join(lines) + f"\n[lines {first:,}-{last:,} of a file of {status.st_size:,} bytes{on}]"
 
 
 @tool(claims=writes("path"))
@@ -185,26 +141,29 @@ def write_file(
     run: Run,
 ) -> str:
     """Create a file, or replace a whole file that was read before. Parent folders are made."""
+    from noria.tools.edit import remarks
+
     workspace = run.workspace
     real = workspace.real(path)
     shown = workspace.shown(real)
     try:
         old = _old(run, real, shown)
-        like = textfile.decode(old.data) if old else None
-        text, data = _as_before(content, like, shown)
+        like = textfile.text_of(workspace, real, old.data) if old else None
+        text, data = as_before(content, like, shown)
         if old is not None and data == old.data:
             workspace.seen[real] = old.stamp
             return f"{shown} already holds exactly that; nothing was written"
-        textfile.replace(real, shown, data, old, run.is_stopped)
+        place([Put(real, shown, data, old)], run.is_stopped)
     except ToolError:
         workspace.changed(real, "failed")
         raise
     workspace.seen[real] = textfile.digest(data)
     workspace.changed(real, "changed" if old else "created")
-    run.before, run.after = (like.text if like else ""), text
+    run.edits.append((shown, (like.text if like else "") if old else None, text))
     lines = text.count("\n") + (not text.endswith("\n") and bool(text))
-    links = "; its other hard links keep the old content" if old and old.status.st_nlink > 1 else ""
-    return f"{'wrote' if old else 'created'} {shown} ({lines:,} line{'s' * (lines != 1)}, {len(data):,} bytes){links}"
+    size = f"{lines:,} line{'s' * (lines != 1)}, {len(data):,} bytes"
+    before = f", was {len(old.data):,}" if old else ""
+    return f"{'wrote' if old else 'created'} {shown} ({size}{before}){remarks(old, like, text, shown)}"
 
 
 def _old(run: Run, real: str, shown: str) -> textfile.Loaded | None:
@@ -216,24 +175,28 @@ def _old(run: Run, real: str, shown: str) -> textfile.Loaded | None:
     except OSError as error:
         raise ToolError(f"{shown}: {textfile.why(error)}; nothing was written") from None
     old = textfile.load(real, shown)
-    textfile.writable(real, shown)
+    writable(real, shown)
     textfile.check_seen(run.workspace, real, old)
     return old
 
 
-def _as_before(content: str, like: textfile.Decoded | None, shown: str) -> tuple[str, bytes]:
-    """The text and its bytes in the encoding, with the byte order mark and the line ends that the file had."""
+def as_before(content: str, like: Decoded | None, shown: str) -> tuple[str, bytes]:
+    """The text and its bytes in the encoding, with the byte order mark and the line ends that the file had. Where its
+    encoding was only guessed, what that has not becomes UTF-8. Raises ToolError."""
     if like is None:
         return content, content.encode("utf-8")
     if like.crlf and "\r" not in content:
         content = content.replace("\n", "\r\n")
-    if like.foreign:
-        if "\ufffd" in content:
-            raise ToolError(
-                f"{shown} is not UTF-8, and the \ufffd in the content stand for bytes that would be lost; nothing was "
-                "written. Change it with edit_file, which keeps them"
-            )
-        return content, content.encode("utf-8")
-    if like.bom == b"\xef\xbb\xbf":
+    if like.foreign and "\ufffd" in content:
+        raise ToolError(
+            f"{shown} is not UTF-8, and the \ufffd in the content stand for bytes that would be lost; nothing was "
+            "written. Change it with edit_file, which keeps them"
+        )
+    if like.bom:
         content = content.removeprefix("\ufeff")
-    return content, textfile.encode(content, like)
+    try:
+        return content, like.bom + content.encode("utf-8" if like.foreign else like.encoding)
+    except UnicodeEncodeError:
+        if not like.guessed:
+            raise
+        return content, content.encode("utf-8")

@@ -6,7 +6,7 @@ Owns: the result limit, cleaning, clamping. Must not know: which tool spoke, or 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol, TypeAlias
 
 import msgspec
@@ -24,6 +24,13 @@ Outcome: TypeAlias = "str | bytes | Part | Sequence[Part] | Result | msgspec.Str
 
 class ToolError(Exception):
     """A failure that a tool expects, told to the model: what went wrong and what to do next, without `ERROR: `."""
+
+
+class Picture(msgspec.Struct, frozen=True):
+    """An image as a tool returns it. It is kept as an attachment, and its result has the digest (core's Image)."""
+
+    data: bytes
+    media_type: str
 
 
 class SpillFile(Protocol):
@@ -84,13 +91,17 @@ def safe(text: str) -> str:
 
 
 def clean(data: bytes) -> str:
-    """What a command printed, as text: UTF-8 with U+FFFD for what is none, escape sequences removed, `\\r\\n` and `\\r`
-    as line ends, other control characters as pictures."""
+    """What a command printed, as text: UTF-8 with U+FFFD for what is none, escape sequences removed, `\\r\\n` as a line
+    end, a line that was written over (a progress bar) as a terminal leaves it, other control characters as pictures."""
     text = data.decode("utf-8", "replace")
+    if "\r" in text:
+        text = text.replace("\r\n", "\n")
+    if "\r" in text or "\b" in text:
+        from noria.tools.overwritten import overwritten  # few outputs need it
+
+        text = overwritten(text)
     if "\x1b" in text:
         text = _escapes().sub("", text)
-    if "\r" in text:
-        text = text.replace("\r\n", "\n").replace("\r", "\n")
     return safe(text)
 
 
@@ -162,6 +173,22 @@ def parts(outcome: Outcome) -> tuple[Part, ...]:
             return tuple(Text(safe(p.text)) if isinstance(p, Text) else p for p in outcome)  # type: ignore[union-attr]
         case _:
             return (Text(safe(msgspec.json.encode(outcome).decode("utf-8"))),)
+
+
+def attached(outcome: Any, keep: Callable[[bytes, str], str] | None) -> Any:
+    """What a tool function returned, its pictures kept by `keep` (which gives their digest); a list with a picture may
+    hold strings beside it. Where nothing keeps them, a line stands for each."""
+    each = outcome if isinstance(outcome, list) else [outcome]
+    if not any(isinstance(part, Picture) for part in each):
+        return outcome
+    content: list[Part] = []
+    for part in each:
+        if isinstance(part, Picture):
+            image = Image(keep(part.data, part.media_type), part.media_type, len(part.data)) if keep else None
+            content.append(image or Text(f"({part.media_type}, {len(part.data):,} bytes, cannot be shown here)"))
+        else:
+            content.append(Text(part) if isinstance(part, str) else part)
+    return content
 
 
 def bounded(

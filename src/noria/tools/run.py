@@ -17,11 +17,12 @@ if TYPE_CHECKING:
 class Run:
     """One run of a call, given to a function that has a keyword-only parameter `run`.
 
-    `before` and `after` are set by a tool that changed a text, for people who want to see how. `stopped`: the call
-    was interrupted, and what is not done yet must not be done any more. `todos`: the session's list.
+    `edits`: each text that the call changed, as its file is shown, before and after (None: there is no file), for
+    people who want to see how. `stopped`: the call was interrupted, and what is not done yet must not be done any more.
+    `todos`: the session's list.
     """
 
-    __slots__ = ("after", "before", "call", "effect", "processes", "spill", "stopped", "todos", "workspace")
+    __slots__ = ("call", "edits", "effect", "processes", "spill", "stopped", "todos", "workspace")
 
     def __init__(
         self,
@@ -39,21 +40,19 @@ class Run:
         self.spill = spill
         self.stopped = False
         self.todos = todos
-        self.before = ""
-        self.after = ""
+        self.edits: list[tuple[str, str | None, str | None]] = []
 
     def is_stopped(self) -> bool:
         """Whether the call was interrupted."""
         return self.stopped
 
     def diff(self) -> str:
-        """How the call changed a text, as a unified diff; empty where it did not."""
-        if self.before == self.after:
+        """How the call changed texts, as a unified diff; empty where it did not."""
+        if not self.edits:
             return ""
-        from difflib import unified_diff  # 3 ms: only where somebody wants to see it
+        from noria.tools.diff import unified  # only where somebody wants to see it
 
-        before, after = self.before.splitlines(), self.after.splitlines()
-        return "\n".join(unified_diff(before, after, "before", "after", lineterm=""))
+        return "\n".join(filter(None, (unified(*edit) for edit in self.edits)))
 
 
 class Launched(Protocol):

@@ -1,20 +1,20 @@
-"""Files as text and back: opening only what is a plain file, decoding without loss, replacing a file in one piece.
+"""Plain files and what the model has seen of them: opening only what is one, in bounded time and memory, as text.
 
-Owns: encodings, line ends, the atomic write and its last check. Must not know: what is to be changed, or why.
+Owns: what may be opened, the stamp of a content, the rule that only what was seen is changed. Must not know: how a file
+is written (place.py), or what is to be changed.
 """
 
 from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable
 
 from noria.core.content import Value
+from noria.tools.encoding import Decoded, decode
 from noria.tools.result import ToolError
 from noria.tools.workspace import Workspace
 
 HELD_WHOLE = 64 << 20  # bytes of a file that are read into memory at once, at most
-SNIFFED = 8 << 10  # bytes in which a NUL makes a file binary
 FRESH = 8_000  # bytes of a file that are shown whole in a refusal
 
 _KINDS = {
@@ -23,31 +23,16 @@ _KINDS = {
     stat.S_IFBLK: "a device",
     stat.S_IFSOCK: "a socket",
 }
-_BOMS = ((b"\xef\xbb\xbf", "utf-8"), (b"\xff\xfe", "utf-16-le"), (b"\xfe\xff", "utf-16-be"))
-
-
-class Decoded(Value, frozen=True):
-    """A file's text, and what is needed to write it back as it was. Bytes that are no UTF-8 are in `text` as lone
-    surrogates (`surrogateescape`), and `foreign` is true: the encoding is not known."""
-
-    text: str
-    encoding: str = "utf-8"
-    bom: bytes = b""
-    foreign: bool = False
-
-    @property
-    def crlf(self) -> bool:
-        """Whether every line ends with CRLF."""
-        ends = self.text.count("\n")
-        return ends > 0 and self.text.count("\r\n") == ends
 
 
 class Loaded(Value, frozen=True):
-    """A file's bytes, and the stamp of them."""
+    """A file's bytes, the stamp of them, and what else is kept when it is replaced: its status and its extended
+    attributes (access lists are among them)."""
 
     data: bytes
     stamp: str
     status: os.stat_result
+    attributes: tuple[tuple[str, bytes], ...] = ()
 
 
 # -- reading -----------------------------------------------------------------------------------------------------
@@ -91,13 +76,23 @@ def load(real: str, shown: str) -> Loaded:
     fd, status = open_plain(real, shown)
     try:
         data = read_up_to(fd, HELD_WHOLE + 1)
+        attributes = _attributes(fd)
     except OSError as error:
         raise ToolError(f"{shown}: {why(error)}") from None
     finally:
         os.close(fd)
     if len(data) > HELD_WHOLE:
         raise ToolError(f"{shown} has more than {HELD_WHOLE >> 20} MB: change it with run_command (sed, a script)")
-    return Loaded(data, digest(data), status)
+    return Loaded(data, digest(data), status, attributes)
+
+
+def _attributes(fd: int) -> tuple[tuple[str, bytes], ...]:
+    if not hasattr(os, "listxattr"):  # not Linux
+        return ()
+    try:
+        return tuple((name, os.getxattr(fd, name)) for name in os.listxattr(fd))
+    except OSError:  # a file system without them
+        return ()
 
 
 def read_up_to(fd: int, size: int) -> bytes:
@@ -117,31 +112,13 @@ def digest(data: bytes) -> str:
     return blake2b(data, digest_size=16).hexdigest()
 
 
-def binary(data: bytes) -> bool:
-    """Whether the beginning of a file says that it is no text: a NUL, and no byte order mark of UTF-16."""
-    return b"\0" in data[:SNIFFED] and not data.startswith((b"\xff\xfe", b"\xfe\xff"))
-
-
-def decode(data: bytes) -> Decoded | None:
-    """The text of a file, such that `encode` gives the same bytes again; None for what is no text."""
-    if binary(data):
-        return None
-    for bom, encoding in _BOMS:
-        if data.startswith(bom):
-            try:
-                return Decoded(data[len(bom) :].decode(encoding), encoding, bom)
-            except UnicodeDecodeError:
-                if encoding != "utf-8":
-                    return None
-    try:
-        return Decoded(data.decode("utf-8"))
-    except UnicodeDecodeError:
-        return Decoded(data.decode("utf-8", "surrogateescape"), foreign=True)
-
-
-def encode(text: str, like: Decoded) -> bytes:
-    """The bytes of a text in the encoding of `like`."""
-    return like.bom + text.encode(like.encoding, "surrogateescape" if like.foreign else "strict")
+def text_of(workspace: Workspace, real: str, data: bytes) -> Decoded | None:
+    """The text of a file; None for what is no text. A guess at its encoding is kept, so that it does not change with
+    what is put into the file."""
+    like = decode(data, workspace.encodings.get(real, ""))
+    if like is not None and like.guessed:
+        workspace.encodings[real] = like.encoding
+    return like
 
 
 # -- seen before it is changed -----------------------------------------------------------------------------------
@@ -161,86 +138,3 @@ def check_seen(workspace: Workspace, real: str, found: Loaded) -> None:
     workspace.seen[real] = found.stamp
     body = text.text.replace("\r\n", "\n") or "(the file is empty)"
     raise ToolError(f"{shown} {what}; nothing was written. This is what it holds now; decide again:\n{body}")
-
-
-# -- writing -----------------------------------------------------------------------------------------------------
-
-
-def writable(real: str, shown: str) -> None:
-    """Raises ToolError for a file that is marked as read-only, whoever asks (its mode means it)."""
-    mode = os.stat(real).st_mode
-    if not mode & 0o222 or not os.access(real, os.W_OK):
-        raise ToolError(
-            f"{shown} is read-only (mode {stat.S_IMODE(mode):04o}); nothing was written. "
-            "If it is meant to be changed, change its mode first (run_command: chmod u+w)"
-        )
-
-
-def replace(real: str, shown: str, data: bytes, old: Loaded | None, stopped: Callable[[], bool]) -> None:
-    """Put a file in the place of `old` (None: of nothing) in one piece: old or new in full, whatever happens.
-
-    A temporary file beside it is written, synchronised and renamed. Mode and, where it may be, owner are kept; other
-    hard links keep the old content. Just before the rename it is checked that nobody else wrote, and that the call
-    was not stopped. Raises ToolError; no temporary file is left then.
-    """
-    folder = os.path.dirname(real)
-    temporary = os.path.join(folder, f".noria-{os.urandom(6).hex()}.tmp")
-    try:
-        os.makedirs(folder, exist_ok=True)
-        fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600 if old else 0o666)
-    except OSError as error:
-        raise ToolError(f"{shown}: {why(error)}; nothing was written") from None
-    try:
-        try:
-            _fill(fd, data, old)
-        finally:
-            os.close(fd)
-        if stopped():
-            raise ToolError("interrupted; nothing was written")
-        _check_unchanged(real, shown, old)
-        os.replace(temporary, real)
-    except OSError as error:
-        _remove(temporary)
-        raise ToolError(f"{shown}: {why(error)}; nothing was written") from None
-    except BaseException:
-        _remove(temporary)
-        raise
-
-
-def _fill(fd: int, data: bytes, old: Loaded | None) -> None:
-    view = memoryview(data)
-    while view:
-        view = view[os.write(fd, view) :]
-    if old is not None:
-        now = os.fstat(fd)
-        if (now.st_uid, now.st_gid) != (old.status.st_uid, old.status.st_gid):
-            try:
-                os.fchown(fd, old.status.st_uid, old.status.st_gid)
-            except PermissionError:
-                pass  # only root may give files away: the file is the writer's then
-        os.fchmod(fd, stat.S_IMODE(old.status.st_mode))
-    os.fsync(fd)
-
-
-def _check_unchanged(real: str, shown: str, old: Loaded | None) -> None:
-    if old is None:
-        if os.path.lexists(real):
-            raise ToolError(f"{shown} was made by somebody else meanwhile; nothing was written. Read it first")
-        return
-    was, now = old.status, os.stat(real)
-    if (was.st_ino, was.st_size, was.st_mtime_ns, was.st_ctime_ns) == (
-        now.st_ino,
-        now.st_size,
-        now.st_mtime_ns,
-        now.st_ctime_ns,
-    ):
-        return
-    if load(real, shown).stamp != old.stamp:
-        raise ToolError(f"{shown} changed while it was being written; nothing was written. Read it again")
-
-
-def _remove(path: str) -> None:
-    try:
-        os.unlink(path)
-    except OSError:
-        pass

@@ -20,7 +20,7 @@ from noria.core.ports import EVERYTHING, Claims
 from noria.tools.check import Unfit
 from noria.tools.process import Processes
 from noria.tools.registry import ToolSet
-from noria.tools.result import Spill, ToolError, bounded, parts, safe
+from noria.tools.result import Spill, ToolError, attached, bounded, parts, safe
 from noria.tools.run import Launched, Run
 from noria.tools.schema import Tool
 from noria.tools.workspace import Workspace
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 Post: TypeAlias = Callable[[Call, Result], Awaitable[Result]]
 
+NO_HANDLE = Handle()
 THREADS = 8  # how many functions that are not async work at once
 WAIT = 0.05  # seconds that stopping waits for a function that does not end when told to (a thread cannot be ended)
 
@@ -56,6 +57,7 @@ class Toolbox:
         self.spill = spill
         self.post = tuple(post)
         self.strayed: Callable[[Call], str] = lambda call: ""  # why a call that was allowed may not run any more
+        self.keep: Callable[[bytes, str], str] | None = None  # keeps an image's bytes and type; gives the digest
         self.todos: list[Todo] = []  # the list that todo_write keeps, for whoever shows it
         self._threads = threads
         self._shared = threads is not None
@@ -115,7 +117,7 @@ class Toolbox:
         elif isinstance(outcome, Result):
             status, spilled = outcome.status, outcome.spill
         try:
-            content = parts(outcome)
+            content = parts(attached(outcome, self.keep))
         except (TypeError, ValueError, OverflowError) as error:  # what msgspec cannot encode
             status, content = "error", (Text(f"ERROR: {call.name} failed: it returned what is no text: {error}"),)
         if note:
@@ -183,7 +185,7 @@ class Ready:
     @property
     def handle(self) -> Handle:
         """What would be left to end after a crash."""
-        return self._launched.handle if self._launched is not None else Handle()
+        return self._launched.handle if self._launched is not None else NO_HANDLE
 
     @property
     def diff(self) -> str:

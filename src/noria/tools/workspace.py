@@ -10,18 +10,19 @@ from typing import Literal, TypeAlias
 
 from noria.tools.result import ToolError
 
-Change: TypeAlias = Literal["created", "changed", "failed"]
+Change: TypeAlias = Literal["created", "changed", "deleted", "failed"]
 
 
 class Workspace:
     """Paths are relative to `root` (a real path); `~` is the home folder.
 
-    `seen`: a stamp of each file's content as the model last saw or wrote it, by real path. `changes`: what the file
-    tools did to which file, by real path; the first word stays (a file that was created is not "changed" later).
-    Both are touched by one item at a time, so tools in several threads may share them.
+    `seen`: a stamp of each file's content as the model last saw or wrote it, by real path. `encodings`: what files that
+    are no UTF-8 were taken for. `changes`: what became of which file in this turn, by real path, and `failures`: the
+    files that a write failed on, until one succeeds. All are touched by one item at a time, so tools in several threads
+    may share them.
     """
 
-    __slots__ = ("changes", "root", "seen")
+    __slots__ = ("changes", "encodings", "failures", "root", "seen")
 
     def __init__(self, root: str) -> None:
         """`root`: an existing folder. Raises NotADirectoryError."""
@@ -29,16 +30,26 @@ class Workspace:
         if not os.path.isdir(self.root):
             raise NotADirectoryError(20, "the workspace is not a folder", root)
         self.seen: dict[str, str] = {}
+        self.encodings: dict[str, str] = {}
         self.changes: dict[str, Change] = {}
+        self.failures: set[str] = set()
 
     def real(self, path: str) -> str:
         """The real path: every link followed, what does not exist kept as it is. Raises ToolError for what no path
         can be."""
+        return os.path.realpath(self._joined(path))
+
+    def place(self, path: str) -> str:
+        """The real path of the name itself: every link followed but a last one. Raises ToolError."""
+        folder, name = os.path.split(self._joined(path).rstrip("/"))
+        return os.path.join(os.path.realpath(folder), name) if name not in ("", ".", "..") else self.real(path)
+
+    def _joined(self, path: str) -> str:
         if not path:
             raise ToolError("the path is empty: give one that is relative to the workspace, or absolute")
         if "\0" in path:
             raise ToolError(f"a path cannot hold a NUL character: {path!r}")
-        return os.path.realpath(os.path.join(self.root, os.path.expanduser(path)))
+        return os.path.join(self.root, os.path.expanduser(path))
 
     def shown(self, path: str) -> str:
         """A path as a person reads it: relative where it is inside the workspace."""
@@ -46,13 +57,31 @@ class Workspace:
         return path[len(inside) :] if path.startswith(inside) else path
 
     def changed(self, real: str, change: Change) -> None:
-        """Note what was done to a file. A failure is forgotten once something succeeds."""
-        if self.changes.get(real, "failed") == "failed":
-            self.changes[real] = change
+        """Note what was done to a file. What counts is the difference to the turn's begin: what was created and then
+        changed is created, and what was created and then deleted was never there."""
+        if change == "failed":
+            self.failures.add(real)
+            return
+        self.failures.discard(real)
+        match self.changes.get(real), change:
+            case "created", "deleted":
+                del self.changes[real]
+            case "created", _:
+                pass
+            case "deleted", "created":
+                self.changes[real] = "changed"
+            case _:
+                self.changes[real] = change
 
     def files(self) -> dict[Change, list[str]]:
-        """What was done to which files, as they are shown, sorted."""
-        done: dict[Change, list[str]] = {"created": [], "changed": [], "failed": []}
+        """What was done to which files, as they are shown, sorted. `failed`: writes that nothing made good."""
+        done: dict[Change, list[str]] = {"created": [], "changed": [], "deleted": [], "failed": []}
         for real, change in self.changes.items():
             done[change].append(self.shown(real))
+        done["failed"] = [self.shown(real) for real in self.failures]
         return {change: sorted(paths) for change, paths in done.items()}
+
+    def begin_turn(self) -> None:
+        """What is noted is of the turn that begins now."""
+        self.changes.clear()
+        self.failures.clear()

@@ -1,0 +1,245 @@
+"""Files put in place: one or several, each old or new in full whatever happens, and of several all or none.
+
+Owns: temporary files, the last check before the rename, mode, owner and extended attributes, and putting back. Must not
+know: what the bytes mean, or why they are written.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Callable, Sequence
+
+from noria.core.content import Value
+from noria.tools.result import ToolError
+from noria.tools.textfile import Loaded, load, why
+
+NOTHING = "nothing was written"
+
+
+class Put(Value, frozen=True):
+    """One file as it is to be: `data` (None: gone). `old`: what is there now, as it was judged (None: nothing, or what
+    is only removed). `like`: the file whose mode, owner and extended attributes it gets; None: `old`."""
+
+    real: str
+    shown: str
+    data: bytes | None
+    old: Loaded | None = None
+    like: Loaded | None = None
+
+
+def writable(real: str, shown: str) -> None:
+    """Raises ToolError for a file that is marked as read-only, whoever asks (its mode means it)."""
+    mode = os.stat(real).st_mode
+    if not mode & 0o222 or not os.access(real, os.W_OK):
+        raise ToolError(
+            f"{shown} is read-only (mode {stat.S_IMODE(mode):04o}); {NOTHING}. "
+            "If it is meant to be changed, change its mode first (run_command: chmod u+w)"
+        )
+
+
+def place(puts: Sequence[Put], stopped: Callable[[], bool] = lambda: False) -> None:
+    """Put the files in place, all or none.
+
+    Each new content is written to a temporary file beside its place and synchronised; then it is checked that nobody
+    wrote to any of the files since they were judged and that the call was not `stopped`; then they are renamed, in
+    order. Where one of the renames fails, those before it are taken back. Other hard links keep the old content.
+    Raises ToolError; no temporary file is left then, and no folder that was made for it.
+    """
+    staged: list[_Staged] = []
+    try:
+        for put in puts:
+            staged.append(_Staged(put))
+            staged[-1].prepare()
+        if stopped():
+            raise ToolError(f"interrupted; {NOTHING}")
+        for each in staged:
+            each.check()
+        _commit(staged)
+    except BaseException:
+        for each in reversed(staged):
+            each.clean()
+        raise
+    for each in staged:
+        _remove(each.backup)
+
+
+def _commit(staged: Sequence[_Staged]) -> None:
+    done: list[_Staged] = []
+    try:
+        for each in staged:
+            each.go(alone=len(staged) == 1)
+            done.append(each)
+    except BaseException as error:
+        stuck = [note for each in reversed(done) if (note := each.take_back())]
+        if stuck:
+            raise ToolError(
+                f"{error} But what was written before could not be taken back: {'; '.join(stuck)}"
+            ) from None
+        raise
+
+
+class _Staged:
+    """One file under way: prepared, checked, put in place, and taken back if it must be."""
+
+    __slots__ = ("_made", "backup", "put", "temporary")
+
+    def __init__(self, put: Put) -> None:
+        self.put = put
+        mark = os.path.join(os.path.dirname(put.real), f".noria-{os.urandom(6).hex()}")
+        self.temporary = f"{mark}.tmp"
+        self.backup = f"{mark}.old"
+        self._made: list[str] = []
+
+    def prepare(self) -> None:
+        """Write the new content beside its place. Raises ToolError."""
+        put = self.put
+        like = put.like or put.old
+        try:
+            if put.data is None:
+                folder = os.path.dirname(put.real)
+                if not os.access(folder, os.W_OK | os.X_OK):
+                    raise PermissionError(13, "Permission denied")
+                return
+            self._make_folders(os.path.dirname(put.real))
+            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+            fd = os.open(self.temporary, flags, 0o600 if like else 0o666)
+            try:
+                _fill(fd, put.data, like)
+            finally:
+                os.close(fd)
+        except OSError as error:
+            raise self._failed(error) from None
+
+    def check(self) -> None:
+        """Raises ToolError where somebody else wrote since the file was judged."""
+        put = self.put
+        if put.old is None:
+            if put.data is not None and os.path.lexists(put.real):
+                raise self._made_meanwhile()
+            return
+        try:
+            was, now = put.old.status, os.stat(put.real)
+        except OSError as error:
+            raise self._failed(error) from None
+        before = (was.st_ino, was.st_size, was.st_mtime_ns, was.st_ctime_ns)
+        if before == (now.st_ino, now.st_size, now.st_mtime_ns, now.st_ctime_ns):
+            return
+        if load(put.real, put.shown).stamp != put.old.stamp:
+            raise ToolError(f"{put.shown} changed while it was being written; {NOTHING}. Read it again")
+
+    def go(self, *, alone: bool) -> None:
+        """Put it in place; unless it is `alone`, so that it can be taken back. Raises ToolError."""
+        put = self.put
+        try:
+            if put.data is None:
+                if alone:
+                    os.unlink(put.real)
+                else:
+                    os.rename(put.real, self.backup)
+            elif put.old is None:
+                self._create()
+            else:
+                if not alone:
+                    self._keep(put.old)
+                os.replace(self.temporary, put.real)
+        except OSError as error:
+            raise self._failed(error) from None
+
+    def take_back(self) -> str:
+        """Have it as it was. Where that fails: what is left, in words."""
+        put = self.put
+        try:
+            if put.data is not None and put.old is None:
+                os.unlink(put.real)
+            else:
+                os.replace(self.backup, put.real)
+        except OSError as error:
+            left = f"; its old content is in {self.backup}" if os.path.lexists(self.backup) else ""
+            self.backup = ""
+            return f"{put.shown} ({why(error)}{left})"
+        return ""
+
+    def clean(self) -> None:
+        """Remove what was made on the way."""
+        _remove(self.temporary)
+        _remove(self.backup)
+        for folder in reversed(self._made):
+            try:
+                os.rmdir(folder)
+            except OSError:
+                return  # somebody put something into it
+
+    def _create(self) -> None:
+        """A new name for the temporary file, if nobody has taken it."""
+        try:
+            os.link(self.temporary, self.put.real)
+        except FileExistsError:
+            raise self._made_meanwhile() from None
+        except OSError:  # a file system without hard links
+            if os.path.lexists(self.put.real):
+                raise self._made_meanwhile() from None
+            os.rename(self.temporary, self.put.real)
+            return
+        _remove(self.temporary)
+
+    def _keep(self, old: Loaded) -> None:
+        """The old file under a second name, so that it can be had back without a byte being written."""
+        try:
+            os.link(self.put.real, self.backup)
+        except OSError:  # a file system without hard links, or another's file
+            fd = os.open(self.backup, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+            try:
+                _fill(fd, old.data, old)
+            finally:
+                os.close(fd)
+
+    def _make_folders(self, folder: str) -> None:
+        missing: list[str] = []
+        while not os.path.isdir(folder):
+            missing.append(folder)
+            above = os.path.dirname(folder)
+            if above == folder or os.path.lexists(folder):
+                break  # a file is in the way: mkdir says so
+            folder = above
+        for each in reversed(missing):
+            try:
+                os.mkdir(each)
+                self._made.append(each)
+            except FileExistsError:
+                if not os.path.isdir(each):
+                    raise NotADirectoryError(20, "Not a directory") from None
+
+    def _failed(self, error: OSError) -> ToolError:
+        return ToolError(f"{self.put.shown}: {why(error)}; {NOTHING}")
+
+    def _made_meanwhile(self) -> ToolError:
+        return ToolError(f"{self.put.shown} was made by somebody else meanwhile; {NOTHING}. Read it first")
+
+
+def _fill(fd: int, data: bytes, like: Loaded | None) -> None:
+    """The content, with owner, mode and extended attributes of `like`, on the disk when it returns."""
+    view = memoryview(data)
+    while view:
+        view = view[os.write(fd, view) :]
+    if like is not None:
+        now = os.fstat(fd)
+        if (now.st_uid, now.st_gid) != (like.status.st_uid, like.status.st_gid):
+            try:
+                os.fchown(fd, like.status.st_uid, like.status.st_gid)
+            except PermissionError:
+                pass  # only root may give files away: the file is the writer's then
+        os.fchmod(fd, stat.S_IMODE(like.status.st_mode))
+        for name, value in like.attributes:
+            try:
+                os.setxattr(fd, name, value)
+            except OSError:
+                pass  # some are the system's own (security labels), some file systems have none
+    os.fsync(fd)
+
+
+def _remove(path: str) -> None:
+    try:
+        os.unlink(path)
+    except OSError:
+        pass

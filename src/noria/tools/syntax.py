@@ -1,0 +1,92 @@
+"""Whether a change broke a file that could be parsed before: a note for the model, never a refusal.
+
+Owns: which languages are checked, and how. Each parser is imported only for a file of its language.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+CHECKED = 200_000  # characters of a text that is parsed: Python takes 0.1 s for them, and nothing else runs meanwhile
+
+_ALONE = threading.Lock()  # the filter of warnings is the whole program's
+
+
+def broke(name: str, before: str | None, after: str) -> str:
+    """A note where `after` cannot be parsed and `before` (None: there was nothing) could; else empty."""
+    check = _CHECKS.get(name.rpartition(".")[2].lower()) if "." in name else None
+    if check is None or len(after) > CHECKED or not after.strip():
+        return ""
+    wrong = check(after)
+    if not wrong or (before is not None and before.strip() and (len(before) > CHECKED or check(before))):
+        return ""
+    now = "does not parse" if before is None else "no longer parses"
+    return f"{name} {now}: {wrong}"
+
+
+def _python(text: str) -> str:
+    import ast
+    import warnings
+
+    try:
+        with _ALONE, warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            ast.parse(text)
+    except SyntaxError as error:
+        return f"line {error.lineno}: {error.msg}" if error.lineno else f"{error.msg}"
+    except (ValueError, RecursionError, MemoryError):  # what the parser cannot take says nothing
+        return ""
+    return ""
+
+
+def _json(text: str) -> str:
+    import json
+
+    try:
+        json.loads(text)
+    except json.JSONDecodeError as error:
+        return f"line {error.lineno}: {error.msg}"
+    except (ValueError, RecursionError):
+        return ""
+    return ""
+
+
+def _toml(text: str) -> str:
+    import tomllib
+
+    try:
+        tomllib.loads(text.replace("\r\n", "\n"))
+    except tomllib.TOMLDecodeError as error:
+        return str(error)
+    except RecursionError:
+        return ""
+    return ""
+
+
+def _yaml(text: str) -> str:
+    try:
+        import yaml  # type: ignore[import-not-found, import-untyped, unused-ignore]  # where the user has it
+    except ImportError:
+        return ""
+    try:
+        for _ in yaml.compose_all(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
+            pass
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        said = getattr(error, "problem", None) or "invalid YAML"
+        return f"line {mark.line + 1}: {said}" if mark is not None else str(said)
+    except RecursionError:
+        return ""
+    return ""
+
+
+_CHECKS: dict[str, Callable[[str], str]] = {
+    "py": _python,
+    "pyi": _python,
+    "json": _json,
+    "ipynb": _json,
+    "toml": _toml,
+    "yaml": _yaml,
+    "yml": _yaml,
+}
