@@ -51,9 +51,10 @@ def resolve(name: str, entries: Mapping[str, ModelEntry], base_url: str | None, 
     url = (base_url or entry.base_url or env.get(url_variable, "")).strip() or usual
     profile = changed(profile_of(dialect, url, model), entry.profile)
     auth = entry.auth or profile.auth or AUTH.get(dialect, "bearer")
-    key = "" if auth == "none" else _key(name, entry, usual_key(dialect), url, env)
+    key, keys, command = _keys(name, entry, usual_key(dialect), url, env) if auth != "none" else ("", (), "")
     endpoint = Endpoint(
-        name=name, model=model, base_url=url, dialect=dialect, key=key, auth=auth if key else "none",
+        name=name, model=model, base_url=url, dialect=dialect, key=key, keys=keys, key_command=command,
+        auth=auth if key else "none",
         headers=entry.headers, context_window=entry.context_window or context_window(model),
         max_output_tokens=entry.max_output_tokens,
         price=entry.price or list_price(model),
@@ -110,15 +111,24 @@ def local(url: str) -> bool:
     return a in (0, 10, 127) or (a, b) == (192, 168) or (a == 172 and 16 <= b <= 31)
 
 
-def _key(name: str, entry: ModelEntry, usual: tuple[str, ...], url: str, env: Mapping[str, str]) -> str:
-    """The key, or blank where a local server needs none. Raises UsageError where it is missing."""
+def _keys(
+    name: str, entry: ModelEntry, usual: tuple[str, ...], url: str, env: Mapping[str, str]
+) -> tuple[str, tuple[str, ...], str]:
+    """The key, those that may be used instead, and the command that gave it; blank where a local server needs none.
+    Of `key_env` and the vendor's variables the first that is set counts, of `keys_env` every one. Raises UsageError
+    where there is none."""
     variables = entry.key_variables or (() if entry.key_command else usual)
-    key = next((env[v].strip() for v in variables if env.get(v, "").strip()), "")
-    if not key and entry.key_command:
+    alternates = [v for v in variables if v not in entry.keys_env]
+    held = {v: env[v].strip() for v in variables if env.get(v, "").strip()}
+    first = next(((v,) for v in alternates if v in held), ())
+    key, *more = dict.fromkeys(held[v] for v in (*first, *entry.keys_env) if v in held) or [""]
+    if key:
+        return key, tuple(more), ""
+    if entry.key_command:
         key = _ask_command(name, entry.key_command)
     if not key and not local(url):
         raise UsageError(f"no key for {name} at {url}: set {' or '.join(variables)} in the environment")
-    return key
+    return key, (), entry.key_command if key else ""
 
 
 def _ask_command(name: str, command: str) -> str:
@@ -127,7 +137,9 @@ def _ask_command(name: str, command: str) -> str:
     import subprocess
 
     try:
-        done = subprocess.run(shlex.split(command), capture_output=True, text=True, timeout=30, check=True)
+        done = subprocess.run(
+            shlex.split(command), stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=30, check=True
+        )
     except (OSError, ValueError, subprocess.SubprocessError) as error:
         raise UsageError(f"key_command of {name} failed: {error}") from None
     return done.stdout.strip().partition("\n")[0].strip()

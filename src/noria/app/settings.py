@@ -34,8 +34,9 @@ HookEvent: TypeAlias = Literal[
 
 
 class ModelEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A `[models.NAME]` table of the configuration; blank means the dialect's usual value. `keys_env` is `key_env` for
-    several: the first variable that is set has the key."""
+    """A `[models.NAME]` table of the configuration; blank means the dialect's usual value. Of `key_env` the
+    first variable that is set has the key; each of `keys_env` that is set has one more, used when another is limited or
+    refused."""
 
     dialect: Dialect = "chat"
     model: str = ""

@@ -194,7 +194,7 @@ MEANS: dict[str, str] = {
     "models.NAME.model": "the provider's name of it; blank is NAME",
     "models.NAME.base_url": "the server's address, as the vendor's SDK takes it",
     "models.NAME.key_env": "the variable of the environment that has the key",
-    "models.NAME.keys_env": "several such variables: the first that is set has the key",
+    "models.NAME.keys_env": "several such variables, each with a key: another is used where one is limited or refused",
     "models.NAME.key_command": "a command that prints the key, where no variable has it",
     "models.NAME.headers": "more headers of each request",
     "models.NAME.auth": "how the key is sent",

@@ -46,6 +46,7 @@ def reasons(model: str) -> bool:
 class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
     """A configured model: `name` is noria's word for it, `model` the provider's. What is 0, empty or None is left out.
 
+    `keys`: those that may be used instead of `key` (keys.py); `key_command`: what gave it, and can be asked again.
     `auth`: how the key goes along: `bearer`, `x-api-key`, `api-key`, `x-goog-api-key` (headers), `query` (`?key=`),
     `none`. `context_window` and `max_output_tokens` in tokens.
     """
@@ -55,6 +56,8 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
     base_url: str
     dialect: str = "chat"
     key: str = ""
+    keys: tuple[str, ...] = ()
+    key_command: str = ""
     auth: str = "bearer"
     headers: dict[str, str] = {}
     stream: bool = True
@@ -93,7 +96,8 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
             raise UsageError(f"base_url of model {self.name!r}: {error.detail}") from None
         if self.auth not in AUTHS:
             raise UsageError(f"auth of model {self.name!r} is {self.auth!r}: one of {', '.join(AUTHS)} is needed")
-        for what, value in (("key", self.key), *((f"header {k}", f"{k}{v}") for k, v in self.headers.items())):
+        keys = (("key", key) for key in (self.key, *self.keys))
+        for what, value in (*keys, *((f"header {k}", f"{k}{v}") for k, v in self.headers.items())):
             if not (value.isascii() and value.isprintable()) or value != value.strip():
                 raise UsageError(
                     f"the {what} of model {self.name!r} has a character that cannot be sent: was it pasted whole?"
