@@ -6,7 +6,7 @@ Owns: the order in which a session is prompted, resumed and closed. Must not kno
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING
 
@@ -97,7 +97,7 @@ class Session:
         await house.start()
         if self.state.turn is None:
             house.begin_turn()
-        shown = [Image(house.keep(data, kind), kind, len(data)) for data, kind in images if house.keep]
+        shown = [_image(house.keep, data, kind) for data, kind in images if house.keep]
         await house.driver.send(ev.Submitted(Prompt((Text(prompt), *shown)), mode))
 
     async def compact(self, steer: str = "") -> None:
@@ -178,6 +178,13 @@ class Session:
     async def close(self) -> None:
         """End everything that it started and let go of the journal. What is owed stays owed. Twice does nothing."""
         await self._house.close()
+
+
+def _image(keep: Callable[[bytes, str], str], data: bytes, kind: str) -> Image:
+    """An attachment that is kept, with what it counts."""
+    from noria.core.images import image_tokens
+
+    return Image(keep(data, kind), kind, len(data), tokens=image_tokens(data))
 
 
 async def run(

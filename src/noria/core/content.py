@@ -38,13 +38,15 @@ class Text(Value, frozen=True, tag="text"):
 class Image(Value, frozen=True, tag="image"):
     """An attachment, kept once in the store under its digest.
 
-    `withheld`: shown as a text note instead, because a provider refused it.
+    `withheld`: shown as a text note instead, because a provider refused it. `tokens`: what it counts until a provider
+    reports better, by its pixels; 0 where they were not looked at.
     """
 
     digest: str
     media_type: str
     size: int = 0
     withheld: bool = False
+    tokens: int = 0
 
 
 class Reasoning(Value, frozen=True, tag="reasoning"):

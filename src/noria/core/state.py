@@ -22,7 +22,7 @@ Outcome: TypeAlias = Literal[
 ]
 
 _E = TypeVar("_E", bound=Owed)
-IMAGE_TOKENS = 1_600  # what an image counts until a provider reports better (an image is an image, not its bytes)
+IMAGE_TOKENS = 1_600  # what an image counts whose pixels were not looked at (an image is an image, not its bytes)
 ENTRY_TOKENS = 4  # role and borders of a message
 ELIDED_HEAD = 400  # characters of an elided prompt that are still shown
 ELIDED_TOKENS = 20  # the line that stands for an elided result
@@ -251,8 +251,8 @@ def _part_weight(part: Part) -> int:
     match part:
         case Text(text=text):
             return len(text.encode("utf-8", "replace")) // 4
-        case Image(withheld=withheld):
-            return ELIDED_TOKENS if withheld else IMAGE_TOKENS
+        case Image(withheld=withheld, tokens=tokens):
+            return ELIDED_TOKENS if withheld else tokens or IMAGE_TOKENS
 
 
 def _result_weight(result: Result) -> int:
