@@ -48,15 +48,19 @@ class Slot:
         return arguments.lstrip()[:1] == "{" and self.whole() and _equal(self.written, arguments)
 
     def meant(self) -> str:
-        """The arguments in the end. Where the pieces make no object, but the last of them is one and says again what
-        the others said (whole after pieces), or each says all that the one before did, the last counts."""
-        written = self.written
-        last = self.pieces[-1] if len(self.pieces) > 1 else ""
-        if last.lstrip()[:1] != "{" or object_error(last) or not object_error(written):
+        """The arguments in the end. Where the pieces together make no object, they may have been meant otherwise: an
+        empty one first, and then the true ones; the whole once more after its pieces; or each with all that the one
+        before it had."""
+        written, pieces = self.written, self.pieces
+        if len(pieces) < 2 or not object_error(written):
             return written
-        before = "".join(self.pieces[:-1])
-        said_again = _equal(before, last) or all(b.startswith(a) for a, b in pairwise(self.pieces))
-        return last if said_again else written
+        if pieces[0].strip() in ("{}", "null") and not object_error(rest := "".join(pieces[1:])):
+            return rest
+        last = pieces[-1]
+        if last.lstrip()[:1] == "{" and not object_error(last):
+            again = _equal("".join(pieces[:-1]), last) or all(b.startswith(a) for a, b in pairwise(pieces))
+            return last if again else written
+        return written
 
 
 class Run:
