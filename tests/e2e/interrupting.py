@@ -38,8 +38,9 @@ echo started; exec -a {mark} sleep 300
 @tool(read_only=True, launches=True, claims=lambda args, workspace: Claims())
 async def beside(command: Annotated[str, "Bash command line"], *, run: Run) -> Running:
     """Run a command beside others (it claims nothing)."""
-    held = run.processes.hold(command, str(run.workspace.real(".")), run.spill, f"{run.effect}-beside")
-    return Running(held, 60.0)
+    folder = run.workspace.real(".")
+    held = run.processes.hold(command, folder, run.spill, f"{run.effect}-beside")
+    return Running(run, command, held, folder, timeout=60.0)
 
 
 async def _until(rig: Rig, what: Callable[[], bool]) -> None:

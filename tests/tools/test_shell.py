@@ -14,6 +14,7 @@ import pytest
 from noria.core.ports import Claims
 from noria.tools.environ import environment
 from noria.tools.result import LIMIT
+from noria.tools.shell import folder_again, rounded
 from tests.tools.helpers import Bench, call, living
 
 pytestmark = pytest.mark.skipif(not os.path.exists("/proc/self/stat"), reason="looks into /proc")
@@ -62,23 +63,83 @@ def test_what_bash_cannot_read_is_told_as_it_was_written(tmp_path: Path) -> None
 
 @pytest.mark.case("D06")
 def test_where_it_runs(tmp_path: Path) -> None:
-    """D06 in part: each command starts in the workspace or in `cwd`; a folder that is gone is a clear error."""
+    """Each command starts where the last one ended, or in `cwd`; a folder that is gone is a clear error."""
     bench = Bench(tmp_path)
-    (bench.root / "sub").mkdir()
+    (bench.root / "sub" / "a b").mkdir(parents=True)
     assert bench.do("run_command", command="pwd").text == f"{bench.root}\n"
-    assert bench.do("run_command", command="pwd; cd /", cwd="sub").text == f"{bench.root}/sub\n"
+    assert bench.do("run_command", command="cd sub").text == "[the next command starts in sub]"
+    assert bench.do("run_command", command="pwd").text == f"{bench.root}/sub\n"
+    assert bench.do("run_command", command="cd .").text == "(no output)"
+    moved = bench.do("run_command", command="cd 'a b'; echo in; false")
+    assert moved.text == "in\nexit code: 1\n[the next command starts in sub/a b]"
+    assert bench.do("run_command", command="pwd; (cd ..; pwd)").text.endswith("/sub/a b\n" + f"{bench.root}/sub\n")
+    assert bench.do("run_command", command="pwd", cwd="sub").text == f"{bench.root}/sub\n"
+    assert bench.do("run_command", command="pwd").text == f"{bench.root}/sub/a b\n"
+    assert bench.do("run_command", command="cd ../..; pwd").text == (
+        f"{bench.root}\n[the next command starts in the workspace]"
+    )
+    assert bench.do("run_command", command="pwd; cd /", cwd="sub").text == (
+        f"{bench.root}/sub\n"
+        "[it ended in /, outside of the workspace; the next command starts in the workspace as before]"
+    )
     assert bench.do("run_command", command="pwd").text == f"{bench.root}\n"
     for cwd in ("nowhere", "sub/none"):
         gone = bench.do("run_command", command="echo never", cwd=cwd)
         assert gone.text == (
             f"ERROR: run_command: the folder {bench.root}/{cwd} does not exist; give an existing one as cwd"
         )
+
+
+@pytest.mark.case("D06")
+@pytest.mark.parametrize("removed", ['rm -rf "$PWD"', "cd ..; rm -rf d", "by another process", "no more entered"])
+def test_the_folder_of_the_commands_may_go_away(tmp_path: Path, removed: str) -> None:
+    bench = Bench(tmp_path)
+    bench.file("build/keep", "x")
+    assert "starts in d]" in bench.do("run_command", command="mkdir d && cd d").text
+    if removed == "by another process":
+        (bench.root / "d").rmdir()
+    elif removed == "no more entered":
+        (bench.root / "d").chmod(0)
+        if os.geteuid() == 0:
+            pytest.skip("root may enter every folder")
+    elif removed.startswith("cd"):
+        assert "starts in the workspace]" in bench.do("run_command", command=removed).text
+        assert bench.do("run_command", command="echo hi; pwd").text == f"hi\n{bench.root}\n"
+        return
+    else:
+        assert bench.do("run_command", command=removed).text == "(no output)"
+    gone = bench.do("run_command", command="rm -rf build; echo hi")
+    assert gone.status == "error" and (bench.root / "build" / "keep").exists()
+    assert gone.text == (
+        f"ERROR: the folder {bench.root}/d, where the last command ended, is not there any more: this one was not run. "
+        f"Commands start in the workspace {bench.root} again: if it is right there, make the same call once more"
+    )
+    assert bench.do("run_command", command="echo hi; pwd").text == f"hi\n{bench.root}\n"
+    assert bench.do("read_file", path="build/keep").status == "ok"
+
+
+@pytest.mark.case("D06")
+def test_the_workspace_may_go_away(tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
     assert bench.do("run_command", command='mkdir d; cd d; rm -rf "$PWD"; echo hi').text == "hi\n"
     assert bench.do("run_command", command="echo hi").text == "hi\n"
     bench.do("run_command", command='rm -rf "$PWD"')
     gone = bench.do("run_command", command="echo hi").text
     assert "does not exist any more; write_file makes it again" in gone
     assert bench.do("run_command", command="echo hi", cwd=str(tmp_path)).text == "hi\n"
+    assert bench.do("write_file", path="new", content="x").status == "ok"
+    assert bench.do("run_command", command="ls").text == "new\n"
+
+
+def test_the_folder_is_found_again_in_the_results(tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+    (bench.root / "sub").mkdir()
+    place = bench.box.workspace
+    assert folder_again(place, bench.do("run_command", command="cd sub").text) == str(bench.root / "sub")
+    assert folder_again(place, bench.do("run_command", command="cd ..").text) == ""
+    assert folder_again(place, bench.do("run_command", command="echo '[the next command starts in sub]'").text) is None
+    assert folder_again(place, "[the next command starts in ../..]") == ""
+    assert folder_again(place, "[the next command starts in gone]") == ""
 
 
 def test_what_cannot_be_started_is_an_error(tmp_path: Path) -> None:
@@ -126,6 +187,7 @@ def test_a_child_in_the_background_holds_nothing_up_and_is_ended(
     assert result.status == "ok" and "done\n" in result.text and "exit code" not in result.text
     note = result.text.splitlines()[-1]
     assert note.startswith("[still running when the command ended, and ended with it: ") and name.split(",")[0] in note
+    assert "background=true" in note
     assert living(nap) == []
 
 
@@ -144,6 +206,10 @@ def test_a_timeout_is_what_was_asked_for(tmp_path: Path) -> None:
     assert result.text.startswith("ERROR: run_command timed out after 0.3 s; it was ended with everything it had")
     assert result.text.endswith("Output so far:\nbegun\n")
 
+    assert "background=true" in result.text
+    clamped = bench.do("run_command", command="true", timeout=99_999)
+    assert clamped.text == "[timeout=99999 is not possible: 600 s was used. background=true has no limit]"
+
     async def longest() -> str:
         ready = await bench.box.prepare(9, call("run_command", command="true", timeout=99_999))
         given = repr(ready._launched._timeout)  # type: ignore[union-attr]
@@ -151,6 +217,11 @@ def test_a_timeout_is_what_was_asked_for(tmp_path: Path) -> None:
         return given
 
     assert bench.go(longest) == "600.0"
+
+
+def test_how_long_it_took_is_told_when_it_was_long_and_the_same_each_time() -> None:
+    told = [rounded(s) for s in (10, 12.4, 14.9, 15.1, 59, 94, 96, 149, 200, 569, 580)]
+    assert told == ["10 s", "10 s", "10 s", "20 s", "60 s", "90 s", "2 min", "2 min", "3 min", "9 min", "10 min"]
 
 
 @pytest.mark.case("D02")

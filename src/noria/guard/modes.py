@@ -44,6 +44,9 @@ KINDS: Mapping[str, Kind] = {
     "glob": "read",
     "grep": "read",
     "run_command": "command",
+    "task_list": "read",
+    "task_output": "read",
+    "task_kill": "read",
     "todo_write": "read",
 }
 

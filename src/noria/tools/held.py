@@ -69,6 +69,7 @@ class Held(Generic[S]):
         "ended",
         "handle",
         "output",
+        "preamble",
         "tree",
     )
 
@@ -76,6 +77,7 @@ class Held(Generic[S]):
         """`go`: where a line lets it go (-1: it runs already); `sinks`: who takes what comes from each pipe, the
         output's first."""
         self.output = output
+        self.preamble = ""  # what stands before the command on the shell's first line
         self.ended: tuple[str, ...] = ()  # the names of what it left running and was ended
         leader = proctree.look(process.pid)
         self.handle = Handle(process.pid, leader.start if leader else 0, output.path)
@@ -95,6 +97,15 @@ class Held(Generic[S]):
     def code(self) -> int:
         """The exit status once it ended; negative: the signal that ended it."""
         return self._process.returncode or 0
+
+    @property
+    def status(self) -> str:
+        """The exit status as a shell tells it, with the name of the signal that ended it: `139 (SIGSEGV)`."""
+        code = self.code if self.code >= 0 else 128 - self.code
+        try:
+            return f"{code} ({signal.Signals(code - 128).name})"
+        except ValueError:
+            return str(code)
 
     async def run(self, timeout: float, *, stays: bool = False) -> Ending:
         """Let it go and wait until it has ended, for `timeout` seconds at most; nothing it started is left then.

@@ -10,6 +10,11 @@ import os
 
 from noria.tools.result import LIMIT, Spill, SpillFile, clean, head_border, join, tail_border
 
+BINARY = 2_000  # bytes that are shown of an output that is no text
+_SAMPLE = 4_096
+_TEXT = bytes(c for c in range(32, 127)) + b"\t\n\r\x1b\b\a\f"
+_IS_BINARY = "[this is no text: redirect it to a file, or pipe it through file, xxd or base64]"
+
 
 class Output:
     """`total` bytes came, with `lines` line ends in them. `path`: where the spill file lies once there is one."""
@@ -65,13 +70,17 @@ class Output:
         """The output as a result shows it, `limit` bytes at most, and the path of the file that has the whole. Where
         the text is the whole, the file is removed (unless the command was stopped) and there is no path."""
         at_hand = len(self.head) + len(self._tail) == self.total  # nothing was dropped in between
+        said = ""
+        if binary(bytes(self.head[:_SAMPLE])):
+            said = f"\n{_IS_BINARY}"
+            limit = min(limit, BINARY)
         if at_hand:
             head, tail, gone, breaks = clean(bytes(self.head + self._tail)), "", 0, 0
             if len(head.encode("utf-8")) <= limit:
                 if self._file is not None and not self._settled:
                     self._file.discard()
                     self._file = None
-                return head, self.path if self._file is not None and not self.problem else ""
+                return head + said, self.path if self._file is not None and not self.problem else ""
         else:
             start, end = bytes(self.head), bytes(self._tail[-LIMIT:])
             start, end = start[: head_border(start, LIMIT - 4)], end[tail_border(end, 0) :]
@@ -82,10 +91,33 @@ class Output:
         if self._file is not None:
             self._file.close()
         where = "" if self.problem else self.path
-        notice = f"\n[{self.problem}]" if self.problem else ""
+        notice = (f"\n[{self.problem}]" if self.problem else "") + said
         if self._file is not None and self._file.full:
-            notice = "\n[that file has only the first part: the output is too long to be kept whole]"
+            notice += "\n[that file has only the first part: the output is too long to be kept whole]"
         return join(head, tail, gone, breaks, where=where, limit=limit - len(notice.encode("utf-8"))) + notice, where
+
+    def read(self, start: int, most: int) -> tuple[int, bytes]:
+        """At most `most` bytes from the byte `start` on, and where they begin: later than asked where the bytes there
+        are not kept any more (the file is full, or there is none). Raises OSError."""
+        kept = len(self.head) + len(self._tail)
+        if kept == self.total:
+            whole = bytes(self.head + self._tail)
+            return start, whole[start : start + most]
+        if self._file is not None and not self.problem:
+            with open(self.path, "rb", buffering=0) as file:
+                if start < os.fstat(file.fileno()).st_size:
+                    file.seek(start)
+                    return start, file.read(most)
+        elif start < len(self.head):
+            return start, bytes(self.head[start : start + most])
+        first = self.total - len(self._tail)
+        start = max(start, first)
+        return start, bytes(self._tail[start - first : start - first + most])
+
+    def close(self) -> None:
+        """No more will come; the file stays."""
+        if self._file is not None:
+            self._file.close()
 
     def _begin(self, extra: bytes) -> None:
         if self._spill is None or self.problem:
@@ -107,6 +139,18 @@ class Output:
 
     def _failed(self, error: OSError) -> None:
         self.problem = f"the whole output could not be kept in {self.path}: {error.strerror or error}"
+
+
+def binary(data: bytes) -> bool:
+    """Whether the begin of an output is no text: more than a tenth of it is NUL, other controls, or no UTF-8."""
+    if len(data) < 64:
+        return False
+    strange = data.translate(None, _TEXT)
+    if not strange:
+        return False
+    letters = strange.decode("utf-8", "ignore")
+    odd = len(strange) - len(letters.encode("utf-8")) + sum(not c.isprintable() for c in letters)
+    return odd * 10 > len(data)
 
 
 class Told:

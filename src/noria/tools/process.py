@@ -25,6 +25,7 @@ from noria.tools.output import Output
 from noria.tools.result import Spill, ToolError
 
 if TYPE_CHECKING:
+    from noria.tools.background import Tasks
     from noria.tools.output import Told
 
 __all__ = ["Done", "Ending", "Held", "Processes", "Sink", "Spawn", "Start", "end_group", "spawn"]
@@ -38,7 +39,7 @@ COLLECTED = 1 << 20  # bytes of each stream that `collect` keeps
 HOLD = "read -r _ || exit 0; exec </dev/null; "
 
 # Before it ends the shell says on a pipe of its own in which folder it is (a trap keeps bash from making way).
-TELL = "trap 'pwd -P >/dev/fd/%d' EXIT 2>/dev/null; "
+TELL = "trap 'pwd -P >/dev/fd/%d 2>/dev/null' EXIT; "
 
 # The same for a program with its arguments: the shell makes way for it.
 HOLD_PROGRAM = HOLD + 'exec "$@"'
@@ -96,7 +97,7 @@ class Done(NamedTuple):
 class Processes:
     """Starts the processes of one session, and ends what is left of them when the session ends."""
 
-    __slots__ = ("_count", "_env", "_outer", "_shell", "_spawn", "_token")
+    __slots__ = ("_count", "_env", "_outer", "_shell", "_spawn", "_tasks", "_token", "folder", "movable")
 
     def __init__(self, env: Mapping[str, str] | None = None, spawn: Spawn = spawn) -> None:
         """`env`: see `environment`, which is the default. `spawn`: what creates them."""
@@ -107,6 +108,18 @@ class Processes:
         self._token = os.urandom(8).hex()
         self._count = 0
         self._shell = ""
+        self._tasks: Tasks | None = None
+        self.folder = ""  # where the last command ended and the next begins; empty: in the workspace
+        self.movable: set[Held[Output]] = set()  # commands that are waited for, and could go on in the background
+
+    @property
+    def tasks(self) -> Tasks:
+        """What runs in the background."""
+        if self._tasks is None:
+            from noria.tools.background import Tasks  # most sessions have none
+
+            self._tasks = Tasks(self._token)
+        return self._tasks
 
     @property
     def token(self) -> str:
@@ -202,8 +215,10 @@ class Processes:
                     sinks[reading] = sink
                     ends.append(writing)
             stdin, go = _pipe(opened) if held else (_input(data, opened), -1)
+            preamble = HOLD if held else ""
             if told is not None:
-                argv = [*argv[:2], argv[2].replace(HOLD, HOLD + TELL % ends[-1], 1), *argv[3:]]
+                preamble += TELL % ends[-1]
+                argv = [*argv[:2], argv[2].replace(HOLD, preamble, 1), *argv[3:]]
             process = self._spawn(
                 Start(
                     argv,
@@ -227,7 +242,9 @@ class Processes:
         for fd in opened:
             if fd not in sinks and fd != go:
                 os.close(fd)
-        return Held(process, go, sinks, mark, output)
+        started = Held(process, go, sinks, mark, output)
+        started.preamble = preamble
+        return started
 
     def _next_mark(self) -> str:
         self._count += 1
@@ -239,6 +256,8 @@ class Processes:
 
     async def close(self) -> None:
         """End everything that this session's commands started and that still runs."""
+        if self._tasks is not None:
+            await self._tasks.close()
         await proctree.end(proctree.Tree(-1, self._token), lambda: True, everywhere=True)
 
     def kill(self) -> None:

@@ -66,6 +66,12 @@ def builtin() -> ToolSet:
     from noria.tools.grep import grep
     from noria.tools.listing import list_dir
     from noria.tools.shell import run_command
+    from noria.tools.tasks import task_kill, task_list, task_output
     from noria.tools.todo import todo_write
 
-    return ToolSet((read_file, write_file, edit_file, list_dir, glob, grep, run_command, todo_write))
+    return ToolSet(
+        (
+            read_file, write_file, edit_file, list_dir, glob, grep, run_command, task_list, task_output, task_kill,
+            todo_write,
+        )
+    )  # fmt: skip
