@@ -151,11 +151,10 @@ def test_text_cut_inside_a_character() -> None:
 
 @pytest.mark.case("B03")
 def test_odd_but_legal_frames() -> None:
-    body = (
-        b": PROCESSING\n\n" + sse({"candidates": []}, done=False) + b"data:" + json.dumps(said({"text": "Hel"})).encode()
-        + b"\r\n\r\n: ping\n\nevent: ping\n\n" + sse(said({"text": "lo"}), said(), done=False)
-        + sse({"candidates": [], "usageMetadata": {"promptTokenCount": 4}}, STOP, done=False)
-    )  # fmt: skip
+    hel, lo = said({"text": "Hel"}), sse(said({"text": "lo"}), said(), done=False)
+    usage = sse({"candidates": [], "usageMetadata": {"promptTokenCount": 4}}, STOP, done=False)
+    body = b": PROCESSING\n\n" + sse({"candidates": []}, done=False) + f"data:{json.dumps(hel)}\r\n\r\n".encode()
+    body += b": ping\n\nevent: ping\n\n" + lo + usage
     assert read([body], dialect="gemini") == Answered(Reply((Text("Hello"),), "stop", "m"), Usage(input=4))
 
 
