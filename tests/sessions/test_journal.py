@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 import statistics
 import time
 from collections.abc import Awaitable, Callable
@@ -385,5 +386,30 @@ def test_appending_is_cheap_and_the_file_grows_with_its_rows_alone(tmp_path: Pat
         assert statistics.median(took[-600:]) < 3 * statistics.median(took[:600])
         await store.close()
         assert (tmp_path / "journal.db").stat().st_size / 3_000 < 450  # of which 310 are the event
+
+    asyncio.run(body())
+
+
+def test_what_a_snapshot_packs_is_found_again() -> None:
+    """Small events are put away at each snapshot, long ones stay: every row is the same in any order, and after saving
+    and loading."""
+
+    async def body() -> None:
+        kept = MemoryJournal()
+        wanted: list[Row] = []
+        for turn in range(4):
+            fresh = [*some(len(wanted) + 1, 5), *rows(len(wanted) + 6, said("long " * 300), said(f"turn {turn}"))]
+            wanted += fresh
+            await kept.append(fresh)
+            assert list(kept.rows()) == wanted
+            await kept.snapshot(len(wanted), b"state")
+            await kept.snapshot(len(wanted), b"state")
+            assert list(kept.rows()) == wanted
+        await kept.append(rows(len(wanted) + 1, said("after")))
+        wanted += rows(len(wanted) + 1, said("after"))
+        order = random.Random(7).sample(range(1, len(wanted) + 1), len(wanted))
+        assert [kept.row(seq) for seq in order] == [wanted[seq - 1] for seq in order]
+        assert list(kept.rows(9)) == wanted[9:]
+        assert list(MemoryJournal.load(kept.save()).rows()) == wanted
 
     asyncio.run(body())

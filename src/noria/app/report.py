@@ -12,7 +12,7 @@ import msgspec
 
 from noria.core import effects as fx
 from noria.core import events as ev
-from noria.core.content import Call, Reply, Usage
+from noria.core.content import Reply, Usage
 from noria.core.state import Executing, State, waits_for_person
 from noria.core.transcript import Step
 
@@ -105,7 +105,7 @@ class Record:
         self.text = ""
         self.place = 0
         self._goes_on = False
-        self._asked: dict[int, Call] = {}
+        self._asked: dict[int, str] = {}  # the tool of each call that has no answer yet
         self._requests: set[int] = set()
 
     def take_up(self, state: State) -> None:
@@ -117,7 +117,9 @@ class Record:
 
     def see(self, event: ev.Event, effects: tuple[fx.Effect, ...]) -> None:
         """Take note of one event and the effects it gave out."""
-        self._requests.discard(getattr(event, "effect", 0))
+        answers = getattr(event, "effect", 0)
+        self._requests.discard(answers)
+        tool = self._asked.pop(answers, "")
         self._gave_out(effects)
         match event:
             case ev.Replied(reply=reply) | ev.Interrupted(partial=Reply() as reply):
@@ -130,8 +132,7 @@ class Record:
                 if event.kind == "empty" and any(isinstance(e, fx.CallModel) for e in effects):
                     self.retries += 1  # it is asked again at once
             case ev.Decided(verdict=ev.Refuse(result=result)) | ev.Returned(result=result) if result.status == "denied":
-                call = self._asked.get(event.effect)
-                self.denials.append(Denial(call.name if call else "", result.text.partition("\n")[0]))
+                self.denials.append(Denial(tool, result.text.partition("\n")[0]))
             case _:
                 pass
 
@@ -144,7 +145,7 @@ class Record:
                     self.place = place
                     self._requests.add(effect.id)
                 case fx.Decide(call=call) | fx.RunTool(call=call):
-                    self._asked[effect.id] = call
+                    self._asked[effect.id] = call.name
                 case fx.Cancel(ids=ids):
                     self.cancelled += len(self._requests.intersection(ids))
                     self._requests.difference_update(ids)

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 Header: TypeAlias = tuple[str, str]
 
 HEAD = 65_536  # bytes that the head of an answer may have
+LARGE = 8_192  # bytes from which a body is sent by itself
 LINGER = 2.0  # seconds that an answer whose end mark came has for its last bytes before the connection is given up
 
 
@@ -96,8 +97,13 @@ class Connection(asyncio.Protocol):
             raise TransportError("bad_request", f"a header or the address cannot be sent: {error}") from None
         self.used += 1
         self.free, self._answered, self._chunked = False, False, None
-        pieces = [self._http.send(request), self._http.send(h11.Data(data=body)), self._http.send(h11.EndOfMessage())]
-        self._transport.write(b"".join(p for p in pieces if p))
+        head, data, end = (self._http.send(x) or b"" for x in (request, h11.Data(data=body), h11.EndOfMessage()))
+        if len(data) < LARGE:
+            self._transport.write(head + data + end)
+        else:  # a large body is not copied: many sessions may send theirs at once
+            self._transport.write(head)
+            self._transport.write(data)
+            self._transport.write(end)
 
     async def head(self, limit: float) -> h11.Response:
         """The head of the answer. `limit`: seconds without a byte before it is given up.

@@ -6,6 +6,7 @@ Owns: the rows of one session, in memory. Must not know: any other session.
 from __future__ import annotations
 
 from array import array
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from sys import intern
 from typing import TypeAlias
@@ -18,6 +19,7 @@ from noria.core.ports import Row
 from noria.core.wire import VERSION, decode_event, encode_event
 
 KEPT_SNAPSHOTS = 2
+SMALL = 512  # bytes of an encoded event that is put away
 SAVED = 1  # the form that `MemoryJournal.save` writes
 _Line: TypeAlias = tuple[int, int, str, str, msgspec.Raw]
 
@@ -33,11 +35,14 @@ class _Head(msgspec.Struct):
 class MemoryJournal:
     """Implements `ports.Journal` and `ports.Attachments`, with the same refusals as the journal on disk.
 
-    Rows are kept by column: a program can have thousands of these, and most of a row is the same in all of them.
+    Rows are kept by column: a program can have thousands of these, and most of a row is the same in all of them. Where
+    a snapshot is taken, which is where a session rests, the small events before it are packed.
     """
 
     def __init__(self) -> None:
-        self._events: list[Event] = []
+        self._events: list[Event | None] = []  # None: it is in a pack
+        self._packs: list[tuple[array[int], bytes]] = []  # the rows of each, in order, and their events
+        self._looked: tuple[int, dict[int, Event]] = -1, {}  # the pack that was looked into last, open
         self._effects: list[str] = []
         self._at = array("q")
         self._sent: dict[int, str] = {}
@@ -70,7 +75,35 @@ class MemoryJournal:
             self._senders.add(row.sender)
 
     def _row(self, seq: int) -> Row:
-        return Row(seq, self._events[seq - 1], self._effects[seq - 1], self._at[seq - 1], self._sent.get(seq, ""))
+        event = self._events[seq - 1]
+        event = self._packed(seq) if event is None else event
+        return Row(seq, event, self._effects[seq - 1], self._at[seq - 1], self._sent.get(seq, ""))
+
+    def _pack(self) -> None:
+        """Put the small events since the last pack away: as compressed text they take a tenth of what they take as
+        objects. A long one holds a text that the transcript has, too, and stays, so that it is there once."""
+        from zlib import compress
+
+        rows, lines = array("q"), list[bytes]()
+        for seq in range(self._packs[-1][0][-1] + 1 if self._packs else 1, self.last + 1):
+            event = self._events[seq - 1]
+            if event is not None and len(encoded := encode_event(event)) <= SMALL:
+                rows.append(seq)
+                lines.append(encoded)
+                self._events[seq - 1] = None
+        if rows:
+            self._packs.append((rows, compress(b"\n".join(lines), 1)))
+        self._looked = -1, {}
+
+    def _packed(self, seq: int) -> Event:
+        """The event of a row that was put away."""
+        from zlib import decompress
+
+        place = bisect_left(self._packs, seq, key=lambda pack: pack[0][-1])
+        if self._looked[0] != place:
+            rows, packed = self._packs[place]
+            self._looked = place, dict(zip(rows, map(decode_event, decompress(packed).split(b"\n")), strict=True))
+        return self._looked[1][seq]
 
     def knows(self, sender: str) -> bool:
         """Whether an event with this client's id is in the journal: then a repeated request is to be left alone."""
@@ -80,6 +113,7 @@ class MemoryJournal:
         """Keep the state after row `seq`; the newest two are kept. Raises JournalError where there is no such row."""
         if not 0 < seq <= self.last:
             raise JournalError(f"a snapshot of row {seq}, but there are {self.last} rows")
+        self._pack()
         self._snapshots[seq] = body
         for old in sorted(self._snapshots)[:-KEPT_SNAPSHOTS]:
             del self._snapshots[old]
