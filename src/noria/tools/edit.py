@@ -62,7 +62,7 @@ def edit_file(
     workspace.seen[real] = textfile.digest(data)
     workspace.changed(real, "changed")
     run.edits.append((shown, like.text, text))
-    return f"edited {shown} ({done} replacement{'s' * (done != 1)}){remarks(old, like, text, shown)}"
+    return f"edited {shown} ({done} replacement{'s' * (done != 1)}){remarks(old, like, like.text, text, shown)}"
 
 
 def encoded(text: str, like: Decoded, shown: str) -> bytes:
@@ -76,17 +76,17 @@ def encoded(text: str, like: Decoded, shown: str) -> bytes:
         ) from None
 
 
-def remarks(old: textfile.Loaded | None, like: Decoded | None, text: str, shown: str) -> str:
+def remarks(old: textfile.Loaded | None, like: Decoded | None, before: str | None, text: str, shown: str) -> str:
     """What has to be said of a file that was written: other links to it, a guess that was relied on, and that it does
-    not parse any more."""
+    not parse any more. `before`: its text until then; None for a new file."""
     said: list[str] = []
     if old is not None and old.status.st_nlink > 1:
         said.append("its other hard links keep the old content")
-    if like is not None and like.guessed and _beyond_ascii(text) > _beyond_ascii(like.text):
+    if like is not None and like.guessed and before is not None and _beyond_ascii(text) > _beyond_ascii(before):
         said.append(f"new characters were written as {like.encoding}, which is a guess")
     from noria.tools.syntax import broke
 
-    if broken := broke(shown, None if like is None else like.text, text):
+    if broken := broke(shown, before, text):
         said.append(f"note: {broken}")
     return "".join(f"; {each}" for each in said)
 

@@ -159,11 +159,12 @@ def write_file(
         raise
     workspace.seen[real] = textfile.digest(data)
     workspace.changed(real, "changed" if old else "created")
-    run.edits.append((shown, (like.text if like else "") if old else None, text))
+    had = (like.text if like else "") if old else None
+    run.edits.append((shown, had, text))
     lines = text.count("\n") + (not text.endswith("\n") and bool(text))
     size = f"{lines:,} line{'s' * (lines != 1)}, {len(data):,} bytes"
     before = f", was {len(old.data):,}" if old else ""
-    return f"{'wrote' if old else 'created'} {shown} ({size}{before}){remarks(old, like, text, shown)}"
+    return f"{'wrote' if old else 'created'} {shown} ({size}{before}){remarks(old, like, had, text, shown)}"
 
 
 def _old(run: Run, real: str, shown: str) -> textfile.Loaded | None:
