@@ -61,6 +61,8 @@ async def examine(options: Options, env: Mapping[str, str]) -> AsyncIterator[Fin
     yield await _sessions(env)
     if found is None:
         return
+    for finding in await _local(found, options, env):
+        yield finding
     endpoint: Endpoint | None = None
     for finding, reached in _models(found, options, env):
         endpoint = endpoint or reached
@@ -165,6 +167,20 @@ def _models(found: Found, options: Options, env: Mapping[str, str]) -> Iterator[
         where = _bare(endpoint.base_url)
         text = f"{endpoint.model} at {where} ({endpoint.dialect}, {key}{window}{price})"
         yield Finding("ok", about, text), endpoint if name in chain else None
+
+
+async def _local(found: Found, options: Options, env: Mapping[str, str]) -> list[Finding]:
+    """The model servers of this machine that answer, and what they say of the configured models."""
+    from noria.app.models import listing
+
+    lines = (await listing(found.config, options.base_url, env)).models
+    served: dict[str, list[str]] = {}
+    for line in lines:
+        if line.origin == "local":
+            served.setdefault(f"{line.server} at {line.base_url}", []).append(line.model)
+    told = [Finding("ok", "local server", f"{place}: {', '.join(names)}") for place, names in served.items()]
+    notes = [line for line in lines if line.origin == "configured" and line.note]
+    return told + [Finding("note", f"model {line.name}", line.note) for line in notes]
 
 
 def _bare(url: str) -> str:

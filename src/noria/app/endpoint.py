@@ -25,8 +25,20 @@ OTHER_KEYS: dict[str, tuple[str, ...]] = {"gemini": ("GOOGLE_API_KEY",)}
 """Further variables that may have a dialect's key."""
 AUTH: dict[str, Auth] = {"messages": "x-api-key", "gemini": "x-goog-api-key"}
 """How a dialect's key goes along, where it is not `bearer`."""
+HOST_KEYS = {
+    "openrouter.ai": "OPENROUTER_API_KEY", "api.groq.com": "GROQ_API_KEY", "api.deepseek.com": "DEEPSEEK_API_KEY",
+    "api.mistral.ai": "MISTRAL_API_KEY", "api.x.ai": "XAI_API_KEY", "api.together.xyz": "TOGETHER_API_KEY",
+    "api.fireworks.ai": "FIREWORKS_API_KEY", "api.cerebras.ai": "CEREBRAS_API_KEY",
+    "dashscope.aliyuncs.com": "DASHSCOPE_API_KEY", "dashscope-intl.aliyuncs.com": "DASHSCOPE_API_KEY",
+    "api.moonshot.ai": "MOONSHOT_API_KEY", "api.z.ai": "ZAI_API_KEY",
+}  # fmt: skip
+"""The variable that a server's own documentation keeps its key in: it counts before the dialect's."""
 CATALOGUE = (("claude-", "messages"), ("gpt-", "responses"), ("o", "responses"), ("gemini-", "gemini"))
 """What a bare name begins with, and the dialect it is spoken to in (`o` only before a digit)."""
+
+
+class NothingToAsk(UsageError):
+    """No model is named, or the one that is has no key."""
 
 
 def chain(
@@ -34,7 +46,7 @@ def chain(
 ) -> tuple[Endpoint, ...]:
     """The model and its fallbacks, in order. Raises UsageError where one is unknown, not built, or lacks its key."""
     if not name:
-        raise UsageError(f"no model: pass --model chat:NAME, or set NORIA_MODEL{_choices(entries)}")
+        raise NothingToAsk(f"no model: pass --model chat:NAME, or set NORIA_MODEL{_choices(entries)}")
     first = resolve(name, entries, base_url, env)
     return (first, *(resolve(f, entries, base_url, env) for f in fallbacks))
 
@@ -51,7 +63,7 @@ def resolve(name: str, entries: Mapping[str, ModelEntry], base_url: str | None, 
     url = (base_url or entry.base_url or env.get(url_variable, "")).strip() or usual
     profile = changed(profile_of(dialect, url, model), entry.profile)
     auth = entry.auth or profile.auth or AUTH.get(dialect, "bearer")
-    key, keys, command = _keys(name, entry, usual_key(dialect), url, env) if auth != "none" else ("", (), "")
+    key, keys, command = _keys(name, entry, usual_key(dialect, url), url, env) if auth != "none" else ("", (), "")
     endpoint = Endpoint(
         name=name, model=model, base_url=url, dialect=dialect, key=key, keys=keys, key_command=command,
         auth=auth if key else "none",
@@ -65,9 +77,19 @@ def resolve(name: str, entries: Mapping[str, ModelEntry], base_url: str | None, 
     return endpoint
 
 
-def usual_key(dialect: Dialect) -> tuple[str, ...]:
-    """The vendor's variables that may have the key, the first that is set counts."""
-    return (USUAL[dialect][2], *OTHER_KEYS.get(dialect, ()))
+def usual_key(dialect: Dialect, url: str = "") -> tuple[str, ...]:
+    """The variables that may have the key, the first that is set counts: that of the server at `url`, then those of the
+    dialect's vendor."""
+    own = HOST_KEYS.get(host_of(url), "")
+    return (*((own,) if own else ()), USUAL[dialect][2], *OTHER_KEYS.get(dialect, ()))
+
+
+def host_of(url: str) -> str:
+    """The host of an address, in lower case; empty where there is none."""
+    try:
+        return (urlsplit(url).hostname or "").lower()
+    except ValueError:
+        return ""
 
 
 def secret_variables(entries: Mapping[str, ModelEntry]) -> tuple[str, ...]:
@@ -96,9 +118,8 @@ def _choices(entries: Mapping[str, ModelEntry]) -> str:
 
 def local(url: str) -> bool:
     """Whether the address is this machine or its private network, where servers rarely ask for a key."""
-    try:
-        host = (urlsplit(url).hostname or "").lower()
-    except ValueError:
+    host = host_of(url)
+    if not host:
         return False
     if host in ("localhost", "::1", "host.docker.internal") or host.endswith(
         (".localhost", ".local", ".internal", ".lan")
@@ -127,7 +148,7 @@ def _keys(
     if entry.key_command:
         key = _ask_command(name, entry.key_command)
     if not key and not local(url):
-        raise UsageError(f"no key for {name} at {url}: set {' or '.join(variables)} in the environment")
+        raise NothingToAsk(f"no key for {name} at {url}: set {' or '.join(variables)} in the environment")
     return key, (), entry.key_command if key else ""
 
 

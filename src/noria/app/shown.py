@@ -109,7 +109,7 @@ def _masked(path: Path, value: object) -> object:
 
 def _key_line(name: str, entry: ModelEntry, env: Mapping[str, str]) -> Shown:
     """Whether the model has a key, and where from."""
-    variables = entry.key_variables or (() if entry.key_command else usual_key(entry.dialect))
+    variables = entry.key_variables or (() if entry.key_command else usual_key(entry.dialect, entry.base_url))
     held = next((v for v in variables if env.get(v, "").strip()), "")
     key = dotted(("models", name, "key"))
     if held:

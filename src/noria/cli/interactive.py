@@ -17,7 +17,7 @@ from noria.cli.files import images, named
 from noria.cli.lines import Reader
 from noria.cli.output import tell
 from noria.cli.progress import BOLD, DIM, PLAIN, YELLOW, Progress, colourful, plain, summary
-from noria.cli.run import TERMINATED, options, which
+from noria.cli.run import TERMINATED, configured, which
 from noria.cli.terminal import question
 from noria.core.content import Reply
 from noria.core.errors import IllegalEvent, JournalError, UsageError
@@ -38,12 +38,14 @@ PASTE = 0.03  # seconds that the next line of a paste may take
 HELP = """\
 /help            this
 /compact [WORDS] make the history smaller; the words say what to keep in mind
+/tasks           what runs in the background; /kill ID ends one
+/background      let the command that is running go on there
 /undo            take the last turn back (not built yet)
 /exit            end (so does Ctrl-D)
 @path            in a prompt: brings that file of the workspace along
 Ctrl-C           stops what is under way; once more ends noria
 A line typed while noria works is taken up at the next step."""
-COMMANDS = ("help", "compact", "undo", "exit", "quit")
+COMMANDS = ("help", "compact", "tasks", "kill", "background", "undo", "exit", "quit")
 
 
 def interactive(args: Namespace) -> int:
@@ -55,9 +57,7 @@ def interactive(args: Namespace) -> int:
         raise UsageError("--output-format needs -p: the interactive mode prints text")
     if not (sys.stdin and sys.stdin.isatty() and sys.stdout and sys.stdout.isatty()):
         raise UsageError("without a terminal there is no interactive mode: use noria -p PROMPT")
-    from noria.app.config import load
-
-    settings = load(options(args), os.environ)
+    settings = configured(args)
     return asyncio.run(Interactive(args, settings).go())
 
 
@@ -157,6 +157,8 @@ class Interactive:
             return await self._converse(session)
         finally:
             kept = session.id and session.state.turns
+            if ended := _and(session):
+                self._screen.line(f"{DIM}ending {ended}{PLAIN}")
             await session.close()
             seen.close()
             await watcher
@@ -240,7 +242,7 @@ class Interactive:
     def _tell(self, report: Report, session: Session) -> None:
         """How the turn ended, where that is no finished answer; what was typed and not taken up."""
         tell(report, self._settings, self._screen, kept=False)
-        for prompt in session.state.returned:
+        for prompt in (p for p in session.state.returned if p.source == "person"):
             self._screen.notice(f"not taken up, type it again if it still holds: {prompt.text}")
 
     def _ask(self) -> None:
@@ -299,6 +301,17 @@ class Interactive:
                 self._before = session.state.context
                 await session.compact(rest.strip())
                 return True
+            case "tasks":
+                self._list_tasks(session)
+            case "kill":
+                ended = await session.end_task(rest.strip())
+                if not ended:
+                    self._screen.notice(
+                        f"no background task {rest.strip() or '(which?)'} is running; /tasks lists them"
+                    )
+            case "background" | "bg":
+                if not session.move_to_background():
+                    self._screen.notice("no command is running that could go to the background")
             case "undo":
                 self._screen.notice("/undo is not built yet")
             case _:
@@ -310,6 +323,13 @@ class Interactive:
         if isinstance(session.state.phase, Idle):
             self._prompt()
         return None
+
+    def _list_tasks(self, session: Session) -> None:
+        tasks = session.tasks()
+        for task in tasks:
+            self._screen.line(f"{task.id}  {task.status}  {DIM}{task.command}{PLAIN}")
+        if not tasks:
+            self._screen.notice("nothing runs in the background")
 
     async def _submit(self, session: Session, text: str, within: str = "(taken up at the next step)") -> None:
         """Take a prompt up with the files that it names; `within` is said where a turn is running."""
@@ -340,13 +360,14 @@ class Interactive:
             self._ended = number
         elif idle:
             self._screen.line()
-            self._screen.notice("Ctrl-C once more ends noria")
+            self._screen.notice(f"Ctrl-C once more ends noria{_and(session, ' and ')}")
             self._prompt()
         elif self._presses > 1:
             session.kill()
             os._exit(130)
         else:
-            self._screen.notice("stopping; Ctrl-C once more ends noria")
+            stay = _and(session, "; ", " goes on", " go on")
+            self._screen.notice(f"stopping{stay}; Ctrl-C once more ends noria{' with all of them' if stay else ''}")
         if not idle:
             self._asks = []
             self._stopping = asyncio.ensure_future(self._interrupt(session))
@@ -356,3 +377,11 @@ class Interactive:
             await session.interrupt()
         except (IllegalEvent, JournalError):
             pass  # it is at its end already
+
+
+def _and(session: Session, before: str = "", one: str = "", more: str = "") -> str:
+    """How many background tasks are running, in words; nothing where none is."""
+    running = sum(task.running for task in session.tasks())
+    if not running:
+        return ""
+    return f"{before}1 background task{one}" if running == 1 else f"{before}{running} background tasks{more}"

@@ -46,6 +46,10 @@ def _dispatch(argv: Sequence[str]) -> int:
         from noria.cli.doctor import doctor
 
         return doctor(argv[1:])
+    if command == "models":
+        from noria.cli.models import models
+
+        return models(argv[1:])
     if command == "sessions":
         from noria.cli.sessions import sessions
 

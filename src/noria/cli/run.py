@@ -44,9 +44,7 @@ def headless(args: Namespace) -> int:
             raise UsageError("no prompt: give it as an argument (noria -p 'fix the tests') or on stdin")
         if args.output:
             must_be_writable(args.output)
-        from noria.app.config import load
-
-        settings = load(options(args), os.environ)
+        settings = configured(args)
         extras = _extras(args, progress, prompt)
         return asyncio.run(Run(args, progress, extras).go(settings, prompt))
     except (UsageError, JournalError) as error:
@@ -61,6 +59,19 @@ def headless(args: Namespace) -> int:
     except KeyboardInterrupt:
         stopped_before(args)
         raise
+
+
+def configured(args: Namespace) -> Settings:
+    """The settings of a run. Raises UsageError; without a model or a key it names what this machine serves."""
+    from noria.app.config import load
+    from noria.app.endpoint import NothingToAsk
+
+    try:
+        return load(options(args), os.environ)
+    except NothingToAsk as error:
+        from noria.app.models import proposal
+
+        raise UsageError(f"{error}{proposal(os.environ)}") from None
 
 
 def _extras(args: Namespace, progress: Progress, prompt: str) -> Extras | None:
@@ -147,6 +158,9 @@ class Run:
                 else:
                     report = await self._follow(session, prompt, terminal)
             finally:
+                for task in session.tasks():
+                    if task.running:
+                        self._progress.notice(f"background task {task.id} ends with this run ({task.command})")
                 await session.close()
                 seen.close()
                 await watcher

@@ -7,7 +7,8 @@ usage: noria [PROMPT] [flags]        talk at a terminal, line by line
        noria doctor                  what is configured, what is missing; makes one real call
        noria config show|check|explain KEY
        noria sessions list [--all] | show ID
-       noria COMMAND                 models tools agents skills mcp hooks trust acp serve worker batch cron
+       noria models [--all] [--json] the models that are configured, those that this machine serves; all: the catalogue
+       noria COMMAND                 tools agents skills mcp hooks trust acp serve worker batch cron
                                      (not built yet)
 
 model
