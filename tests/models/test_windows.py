@@ -17,7 +17,8 @@ SAID = [
      "messages, 4000 in the completion). Please reduce the length of the messages or completion.", 8_192, 4_000),
     ("This model's maximum context length is 8192 tokens. However, you requested 9001 tokens (8000 in the "
      "messages, 501 in the functions, and 500 in the completion).", 8_192, 500),
-    ("This model's maximum context length is 128000 tokens. However, your messages resulted in 130001 tokens.", 128_000, 0),
+    ("This model's maximum context length is 128000 tokens. However, your messages "
+     "resulted in 130001 tokens.", 128_000, 0),
     ("Input tokens exceed the configured limit of 272000 tokens. Your messages resulted in 300000 tokens.", 272_000, 0),
     # Anthropic
     ("prompt is too long: 210000 tokens > 200000 maximum", 200_000, 0),
@@ -45,7 +46,8 @@ SAID = [
     ("'max_tokens' or 'max_completion_tokens' is too large: 3000. This model's maximum context length is 4096 "
      "tokens and your request has 2000 input tokens (3000 > 4096 - 2000).", 4_096, 3_000),
     # Mistral, xAI, Groq, Cerebras, Fireworks, Moonshot, GitHub, OpenRouter
-    ("Prompt contains 40000 tokens and 0 draft tokens, too large for model with 32768 maximum context length", 32_768, 0),
+    ("Prompt contains 40000 tokens and 0 draft tokens, too large for model with 32768 "
+     "maximum context length", 32_768, 0),
     ("This model's maximum prompt length is 131072 but the request contains 140000 tokens.", 131_072, 0),
     ("Please reduce the length of the messages or completion. Current length is 9001 while limit is 8192", 8_192, 0),
     ("The prompt is too long: 9001, model maximum context length: 8191", 8_191, 0),
@@ -91,7 +93,15 @@ def test_what_it_is_read_from_is_the_failure_as_it_is_told(words: str, window: i
     failure = from_status(400, {}, body, "http://127.0.0.1:8080/v1/chat/completions")
     found = overflow(failure.detail)
     assert found is not None and found == overflow(words)
-    assert failure.kind in ("context_overflow", "bad_request")
+    assert failure.kind == "context_overflow"
+
+
+@pytest.mark.seed("X15")
+def test_llama_cpp_tells_it_beside_the_words() -> None:
+    error = {"code": 400, "message": "the request exceeds the available context size. try increasing the context size",
+             "type": "exceed_context_size_error", "n_prompt_tokens": 9001, "n_ctx": 4096}  # fmt: skip
+    failure = from_status(400, {}, json.dumps({"error": error}).encode(), "http://127.0.0.1:8080/v1/chat/completions")
+    assert failure.kind == "context_overflow" and overflow(failure.detail) == Overflow(4_096)
 
 
 @pytest.mark.parametrize(

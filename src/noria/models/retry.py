@@ -32,7 +32,8 @@ OVERFLOW = (  # the request is longer than the model's window (case I02)
     "reduce the length of the input", "prompt exceeds max length", "max message tokens",
     "`inputs` tokens + `max_new_tokens`", "request_too_large", "tokens_limit_reached", "too long to fit",
     "must be at least 1, got -", "payload size exceeds the limit", "request entity too large", "exceed n_ctx",
-    "exceeds n_ctx",
+    "exceeds n_ctx", "maximum input length", "prompt token count of", "too many input tokens", "max input tokens",
+    "`inputs` must have less than", "max_seq_len",
 )  # fmt: skip
 LONGER = re.compile(
     r"\b(?:prompt|input|messages?|conversation|history)\b[^.;]{0,60}\b(?:exceed\w*|too (?:long|large)|longer than|"

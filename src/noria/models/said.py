@@ -107,6 +107,8 @@ def _flat(table: dict[str, object], now: float, deep: int) -> Said:
     inner, reasons, field = _nested(table, now, deep), _reasons(table), _violation(table)
     if inner.message and inner.message not in message:
         message = f"{message}: {inner.message}" if message else inner.message
+    if message and isinstance(table.get("n_ctx"), int) and str(table["n_ctx"]) not in message:
+        message += f" (n_ctx: {table['n_ctx']})"  # llama.cpp tells its window beside the words
     message = message or _json(table)
     return Said(
         message,
