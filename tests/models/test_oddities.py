@@ -152,7 +152,7 @@ CHAT: dict[str, tuple[list[Any], Means]] = {
                          Means(kind="server", words="it broke")),
     "code of success and message": ([delta(content="Hi"), {"code": 0, "message": "ok"}, END], SAID),
     "status and message": ([{"status": 503, "message": "no capacity"}], Means(kind="overloaded", words="no capacity")),
-    "errors": ([{"success": False, "errors": [{"code": 7003, "message": "no route"}]}], Means(kind="*", words="no route")),
+    "errors": ([{"success": False, "errors": [{"code": 7003, "message": "no way"}]}], Means(kind="*", words="no way")),
     "base_resp": ([{"choices": None, "base_resp": {"status_code": 1004, "status_msg": "login fail"}}],
                   Means(kind="*", words="login fail")),
     "error with the last chunk": ([delta(content="Hi"), delta("error") | {"error": {"code": 502, "message": "gone"}}],
@@ -278,7 +278,8 @@ RESPONSES: dict[str, tuple[list[Any], Means]] = {
     "the text's own end alone": ([item("added", 0, type="message", id="m1"),
                                   ev("output_text.done", output_index=0, content_index=0, text="Hi"), ended()], SAID),
     "the text's end says it again": (
-        [TEXT | {"content_index": 0}, ev("output_text.done", output_index=0, content_index=0, text="Hi"), ended()], SAID),
+        [TEXT | {"content_index": 0}, ev("output_text.done", output_index=0, content_index=0, text="Hi"), ended()],
+        SAID),
     "a second part that has only its end": (
         [ev("output_text.delta", output_index=0, content_index=0, delta="H"),
          ev("output_text.done", output_index=0, content_index=0, text="H"),

@@ -217,12 +217,24 @@ def _half_character(text: str) -> bool:
 
 def make_call(name: str, written: str, *, wire_id: str = "", cut: bool = False) -> Call:
     """The call a model wrote, whatever it wrote: blank is `{}`; what ends before its JSON does is not whole;
-    what is no object is broken. `cut` says that the reply ended inside this call. The machine mints the id.
+    what is no object, or has a number in it that nobody can read (`1e999`; a provider that is sent it refuses the
+    history for good), is broken. `cut` says that the reply ended inside this call. The machine mints the id.
     """
     text = written.strip()
     if not text:
         return Call("", name, whole=not cut, wire_id=wire_id)
     why = object_error(text)
-    if not why:
+    if not why and _readable(text):
         return Call("", name, text, wire_id=wire_id)
     return Call("", name, raw=written, whole=not (cut or "truncated" in why), wire_id=wire_id)
+
+
+def _readable(text: str) -> bool:
+    """Whether the numbers of a JSON text are within what is read."""
+    try:
+        msgspec.json.decode(text)
+    except msgspec.ValidationError:
+        return False
+    except msgspec.DecodeError:
+        pass  # escaped halves of characters: they are mended where they are sent
+    return True

@@ -87,6 +87,14 @@ class Run:
         self.pieces.append(piece)
         return piece
 
+    def end(self) -> str:
+        """Nothing more comes for now: what of it can be shown. A half that waited in vain is no character."""
+        if not self.half:
+            return ""
+        self.half = ""
+        self.pieces.append("\ufffd")
+        return "\ufffd"
+
     def text(self) -> str:
         """All of it."""
         return "".join(self.pieces) + ("\ufffd" if self.half else "")
@@ -136,15 +144,26 @@ class Accumulator:
         if isinstance(last, Run) and last.kind == kind and not last.closed:
             return last
         run = Run(kind)
-        self._parts.append(run)
+        self._place(run)
         return run
+
+    def _place(self, part: Run | Slot | Held) -> None:
+        """One more part; the one before it is over for now."""
+        if self._parts:
+            self._over(self._parts[-1])
+        self._parts.append(part)
+
+    def _over(self, part: Run | Slot | Held) -> None:
+        if isinstance(part, Run) and (shown := part.end()):
+            made = TextDelta if part.kind == "text" else ReasoningDelta
+            self._emit(made(self._effect, shown))
 
     # -- blocks that a dialect opens and fills by itself -----------------------------------------------------------
 
     def block(self, kind: Literal["text", "reasoning"]) -> Run:
         """A block of its own, in its place; `add` fills it."""
         run = Run(kind, closed=True)
-        self._parts.append(run)
+        self._place(run)
         return run
 
     def add(self, run: Run, piece: str) -> None:
@@ -164,7 +183,10 @@ class Accumulator:
     def opaque(self, *, first: bool = False) -> Held:
         """The place of a provider's block, whose data come later; `first`: before all others."""
         held = Held()
-        self._parts.insert(0 if first else len(self._parts), held)
+        if first:
+            self._parts.insert(0, held)
+        else:
+            self._place(held)
         return held
 
     # -- thoughts in the text ------------------------------------------------------------------------------------
@@ -256,7 +278,7 @@ class Accumulator:
     def _add(self, index: int | None) -> Slot:
         slot = Slot(len(self._slots), index)
         self._slots.append(slot)
-        self._parts.append(slot)
+        self._place(slot)
         return slot
 
     @property
@@ -280,6 +302,8 @@ class Accumulator:
         """The reply that ended so, or Failure `empty` where it says nothing."""
         if self._scrub:
             self._scrub_ends(self._scrub)
+        for part in self._parts:
+            self._over(part)
         ordered = iter(self._ordered())
         blocks: list[Block] = []
         for part in self._parts:
