@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from noria.app.shared import Shared
+    from noria.app.tasks import TaskNews
     from noria.core.content import Call
     from noria.core.transcript import Prompt
     from noria.guard.gates import Gates
@@ -70,6 +71,7 @@ class _RecordingBus(Bus):
         self._record = record
         self._summarised = summarised
         self._windows = windows
+        self.news: TaskNews | None = None  # once there are background tasks
 
     def publish(self, item: Observed) -> None:
         if isinstance(item, Happened):
@@ -77,6 +79,8 @@ class _RecordingBus(Bus):
             if isinstance(item.event, ev.Compacted) and item.event.summary is not None:
                 self._summarised()
             self._windows.see(item)
+            if self.news is not None:
+                self.news.see(item)
         super().publish(item)
 
 
@@ -131,6 +135,25 @@ class House:
         self.record.begin()
         if self.toolbox is not None:
             self.toolbox.workspace.begin_turn()
+
+    @property
+    def news(self) -> TaskNews | None:
+        """What is to be told of background tasks; None where there never were any."""
+        return self.driver.bus.news if isinstance(self.driver.bus, _RecordingBus) else None
+
+    def task_news(self) -> TaskNews:
+        """The same; it is made where there is none."""
+        from noria.app.tasks import TaskNews
+
+        bus, news = self.driver.bus, self.news or TaskNews(self.driver, self.driver.bus)
+        if isinstance(bus, _RecordingBus):
+            bus.news = news
+        return news
+
+    async def end_lost_tasks(self, outputs: str) -> None:
+        """End the background tasks of earlier runs, by the records among the session's outputs."""
+        if os.path.isdir(outputs) and any(name.startswith("tasks-") for name in os.listdir(outputs)):
+            self.notices = (*self.notices, *await self.task_news().lost(outputs))
 
     def rest(self) -> None:
         """Let go of what can be made again with the next turn."""
@@ -278,10 +301,11 @@ async def _furnish(
     parts = Parts(model, Learning(PlainCompactor(model.complete), windows), gate, toolbox, stop, journal, clock)
     bus, claims = _RecordingBus(record, nested.forget, windows), shared.claims(root) if shared else None
     if _length(journal):
-        from noria.app.resume import Today, finished_calls, resume
+        from noria.app.resume import Today, commands_folder, finished_calls, resume
 
         found = await resume(journal, Today(opened, which.kind == "fork"), clock.now(), toolbox.repeatable, end_group)
         _remember(toolbox, nested, list(finished_calls(found.state, journal)))
+        processes.folder = commands_folder(found.state, workspace)
         record.take_up(found.state)
         driver = Driver(found.state, parts, bus, claims, since=found.since)
         house = House(settings, session, driver, record, (*notices, *found.notices))
@@ -289,6 +313,9 @@ async def _furnish(
         house = House(settings, session, Driver(State(), parts, bus, claims), record, notices)
         house.opening = opened
     house.toolbox, house.gate, house.keep = toolbox, gate, journal.put
+    processes.on_tasks = lambda tasks: house.task_news().follow(tasks)
+    if outputs is not None and house.opening is None and which.kind != "fork":
+        await house.end_lost_tasks(outputs.folder)
     windows.tell, windows.say = house.driver.answer, lambda text: bus.publish(Notice("info", text))
     if outputs is not None:
         _tidy(house, outputs, store is not None, clock.now())

@@ -20,6 +20,7 @@ from noria.core.wire import effects_text, encode_state
 
 if TYPE_CHECKING:
     from noria.core.content import Call
+    from noria.tools.workspace import Workspace
 
 
 class Today(msgspec.Struct, frozen=True):
@@ -94,6 +95,21 @@ def finished_calls(state: State, journal: Journal, most: int = 500) -> Iterator[
             for call, result, row in reversed(list(zip(entry.reply.calls, entry.results, rows, strict=True))):
                 if result.status == "ok" and row:
                     yield call, journal.row(row).at
+
+
+def commands_folder(state: State, workspace: Workspace, most: int = 500) -> str:
+    """The folder in which commands start, by what the model was told last, within the last `most` entries; empty: the
+    workspace."""
+    from noria.tools.shell import folder_again, run_command
+
+    transcript = state.transcript
+    for index in range(len(transcript) - 1, max(-1, len(transcript) - most - 1), -1):
+        entry = transcript[index]
+        if isinstance(entry, Step):
+            for call, result in reversed(list(zip(entry.reply.calls, entry.results, strict=True))):
+                if call.name == run_command.name and (found := folder_again(workspace, result.text)) is not None:
+                    return found
+    return ""
 
 
 def _changes(state: State, today: ev.Opened, notices: list[str]) -> list[ev.Event]:

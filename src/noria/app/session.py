@@ -23,7 +23,9 @@ from noria.core.transcript import Prompt
 from noria.runtime.bus import Subscription
 
 if TYPE_CHECKING:
+    from noria.app.tasks import TaskInfo
     from noria.models.client import Completing
+    from noria.tools.process import Processes
     from noria.tools.schema import Tool
 
 
@@ -95,10 +97,12 @@ class Session:
         bytes and media type of each."""
         house = self._house
         await house.start()
+        news: list[Text] = []
         if self.state.turn is None:
             house.begin_turn()
+            news = house.news.with_prompt() if house.news else []
         shown = [_image(house.keep, data, kind) for data, kind in images if house.keep]
-        await house.driver.send(ev.Submitted(Prompt((Text(prompt), *shown)), mode))
+        await house.driver.send(ev.Submitted(Prompt((Text(prompt), *news, *shown)), mode))
 
     async def compact(self, steer: str = "") -> None:
         """Have the history made smaller, at the next step or at once; `steer` says what to keep in mind."""
@@ -127,6 +131,32 @@ class Session:
     async def interrupt(self) -> None:
         """Stop now: the model call, the tools and all that they started. What was said and done so far is kept."""
         await self._house.driver.interrupt()
+
+    def tasks(self) -> list[TaskInfo]:
+        """The background tasks, the oldest first."""
+        processes = self._processes
+        if processes is None or not processes.has_tasks:
+            return []
+        from noria.app.tasks import infos
+
+        return infos(processes.tasks)
+
+    async def end_task(self, id: str) -> bool:
+        """End a background task; returns when nothing of it is left. False where none of that id is running."""
+        processes = self._processes
+        found = [t for t in processes.tasks if t.id == id and t.running] if processes and processes.has_tasks else []
+        for task in found:
+            task.stopped = True
+            await task.held.stop()
+        return bool(found)
+
+    def move_to_background(self) -> int:
+        """Have the commands that are being waited for go on as background tasks; how many there were."""
+        return sum(held.move() for held in list(self._processes.movable)) if self._processes else 0
+
+    @property
+    def _processes(self) -> Processes | None:
+        return self._house.toolbox.processes if self._house.toolbox else None
 
     def asks(self) -> list[Decide]:
         """The calls that wait for a person, once nothing else is under way."""

@@ -156,7 +156,7 @@ class Extras:
         more: dict[str, Any] = {}
         if session is not None:
             await self.stream.caught_up(session.state.count)
-            returned = [prompt.text for prompt in session.state.returned]
+            returned = [prompt.text for prompt in session.state.returned if prompt.source == "person"]
             more = {"returned": returned} if returned else {}
         self.stream.result(report, **more)
         await self.stream.flush()

@@ -7,7 +7,7 @@ performed, any provider, any tool. One pump folds events one after another.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
 import msgspec
@@ -40,6 +40,7 @@ class _Sent(msgspec.Struct):
     event: ev.Event
     heard: asyncio.Future[Heard]
     sender: str = ""
+    fits: Callable[[State], bool] | None = None
 
 
 class Driver:
@@ -131,6 +132,14 @@ class Driver:
             self._pump = asyncio.get_running_loop().create_task(self._drain())
         return heard
 
+    def offer(self, event: ev.Event, fits: Callable[[State], bool]) -> asyncio.Future[Heard]:
+        """Feed an event that is dropped where, once it is its turn, the state is none that it `fits`; the future says
+        whether it was taken up."""
+        heard = self.answer(event)
+        if not heard.done():
+            self._inbox[-1].fits = fits
+        return heard
+
     async def _post(self, event: ev.Event, sender: str = "") -> None:
         if self._closed:
             raise IllegalEvent("the session is closed")
@@ -173,6 +182,9 @@ class Driver:
         told: list[tuple[asyncio.Future[Heard], bool]],
     ) -> None:
         """Step; what raises is not appended: a client hears of it, an effect's answer becomes a failure [23]."""
+        if sent.fits is not None and not sent.fits(self.state):
+            sent.heard.set_result(False)
+            return
         event = clean(sent.event)
         before = self.state
         try:

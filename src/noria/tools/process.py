@@ -97,7 +97,7 @@ class Done(NamedTuple):
 class Processes:
     """Starts the processes of one session, and ends what is left of them when the session ends."""
 
-    __slots__ = ("_count", "_env", "_outer", "_shell", "_spawn", "_tasks", "_token", "folder", "movable")
+    __slots__ = ("_count", "_env", "_outer", "_shell", "_spawn", "_tasks", "_token", "folder", "movable", "on_tasks")
 
     def __init__(self, env: Mapping[str, str] | None = None, spawn: Spawn = spawn) -> None:
         """`env`: see `environment`, which is the default. `spawn`: what creates them."""
@@ -110,6 +110,7 @@ class Processes:
         self._shell = ""
         self._tasks: Tasks | None = None
         self.folder = ""  # where the last command ended and the next begins; empty: in the workspace
+        self.on_tasks: Callable[[Tasks], None] | None = None  # is told when there are any for the first time
         self.movable: set[Held[Output]] = set()  # commands that are waited for, and could go on in the background
 
     @property
@@ -119,7 +120,14 @@ class Processes:
             from noria.tools.background import Tasks  # most sessions have none
 
             self._tasks = Tasks(self._token)
+            if self.on_tasks is not None:
+                self.on_tasks(self._tasks)
         return self._tasks
+
+    @property
+    def has_tasks(self) -> bool:
+        """Whether there were any: asking for `tasks` makes the place for them."""
+        return self._tasks is not None
 
     @property
     def token(self) -> str:

@@ -24,6 +24,7 @@ LONGEST = 600.0
 BRIEF = 0.5  # seconds for which a command that goes to the background is waited for: most mistakes show at once
 LONG = 10.0  # seconds from which on it is told how long a command took
 NEXT = "[the next command starts in "
+GONE = "where the last command ended, is not there any more"
 
 Seconds = Annotated[float, msgspec.Meta(gt=0)]
 
@@ -69,7 +70,7 @@ def _folder(run: Run, cwd: str | None) -> str:
         if folder != root and not (os.path.isdir(folder) and os.access(folder, os.X_OK)):
             run.processes.folder = ""
             raise ToolError(
-                f"the folder {folder}, where the last command ended, is not there any more: this one was not run. "
+                f"the folder {folder}, {GONE}: this one was not run. "
                 f"Commands start in the workspace {root} again: if it is right there, make the same call once more"
             )
     if not os.path.isdir(folder):
@@ -233,6 +234,8 @@ def folder_again(workspace: Workspace, text: str) -> str | None:
     """Where commands start after the one with this result, for a session that is resumed: "" is the workspace, None
     where the result does not say."""
     last = text.rpartition("\n")[2]
+    if last.startswith("ERROR: ") and GONE in last:
+        return ""
     if not (last.startswith(NEXT) and last.endswith("]")):
         return None
     folder = workspace.real(last[len(NEXT) : -1])
