@@ -6,6 +6,7 @@ know: what the bytes mean, or why they are written.
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from collections.abc import Callable, Sequence
@@ -15,6 +16,7 @@ from noria.tools.result import ToolError
 from noria.tools.textfile import Loaded, load, why
 
 NOTHING = "nothing was written"
+OPEN = 100  # files that are prepared without a name, so that a kill leaves nothing of them: each is an open descriptor
 
 
 class Put(Value, frozen=True):
@@ -50,7 +52,7 @@ def place(puts: Sequence[Put], stopped: Callable[[], bool] = lambda: False) -> N
     try:
         for put in puts:
             staged.append(_Staged(put))
-            staged[-1].prepare()
+            staged[-1].prepare(nameless=len(puts) <= OPEN)
         if stopped():
             raise ToolError(f"interrupted; {NOTHING}")
         for each in staged:
@@ -82,17 +84,18 @@ def _commit(staged: Sequence[_Staged]) -> None:
 class _Staged:
     """One file under way: prepared, checked, put in place, and taken back if it must be."""
 
-    __slots__ = ("_made", "backup", "put", "temporary")
+    __slots__ = ("_fd", "_made", "backup", "put", "temporary")
 
     def __init__(self, put: Put) -> None:
         self.put = put
         mark = os.path.join(os.path.dirname(put.real), f".noria-{os.urandom(6).hex()}")
         self.temporary = f"{mark}.tmp"
         self.backup = f"{mark}.old"
+        self._fd = -1  # the new content, where it has no name yet
         self._made: list[str] = []
 
-    def prepare(self) -> None:
-        """Write the new content beside its place. Raises ToolError."""
+    def prepare(self, *, nameless: bool) -> None:
+        """Write the new content beside its place; `nameless` if it can be. Raises ToolError."""
         put = self.put
         like = put.like or put.old
         try:
@@ -102,12 +105,12 @@ class _Staged:
                     raise PermissionError(13, "Permission denied")
                 return
             self._make_folders(os.path.dirname(put.real))
-            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-            fd = os.open(self.temporary, flags, 0o600 if like else 0o666)
-            try:
-                _fill(fd, put.data, like)
-            finally:
-                os.close(fd)
+            mode = 0o600 if like else 0o666
+            fd = _nameless(os.path.dirname(put.real), mode) if nameless else -1
+            self._fd = fd if fd >= 0 else _named(self.temporary, mode)
+            _fill(self._fd, put.data, like)
+            if fd < 0:
+                self._close()
         except OSError as error:
             raise self._failed(error) from None
 
@@ -142,9 +145,12 @@ class _Staged:
             else:
                 if not alone:
                     self._keep(put.old)
+                if self._fd >= 0:
+                    _give_name(self._fd, self.temporary)
                 os.replace(self.temporary, put.real)
         except OSError as error:
             raise self._failed(error) from None
+        self._close()
 
     def take_back(self) -> str:
         """Have it as it was. Where that fails: what is left, in words."""
@@ -162,6 +168,7 @@ class _Staged:
 
     def clean(self) -> None:
         """Remove what was made on the way."""
+        self._close()
         _remove(self.temporary)
         _remove(self.backup)
         for folder in reversed(self._made):
@@ -171,8 +178,11 @@ class _Staged:
                 return  # somebody put something into it
 
     def _create(self) -> None:
-        """A new name for the temporary file, if nobody has taken it."""
+        """A new name for the new content, if nobody has taken it."""
         try:
+            if self._fd >= 0:
+                _give_name(self._fd, self.put.real)
+                return
             os.link(self.temporary, self.put.real)
         except FileExistsError:
             raise self._made_meanwhile() from None
@@ -188,7 +198,7 @@ class _Staged:
         try:
             os.link(self.put.real, self.backup)
         except OSError:  # a file system without hard links, or another's file
-            fd = os.open(self.backup, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+            fd = _named(self.backup, 0o600)
             try:
                 _fill(fd, old.data, old)
             finally:
@@ -210,11 +220,41 @@ class _Staged:
                 if not os.path.isdir(each):
                     raise NotADirectoryError(20, "Not a directory") from None
 
+    def _close(self) -> None:
+        if self._fd >= 0:
+            os.close(self._fd)
+        self._fd = -1
+
     def _failed(self, error: OSError) -> ToolError:
         return ToolError(f"{self.put.shown}: {why(error)}; {NOTHING}")
 
     def _made_meanwhile(self) -> ToolError:
         return ToolError(f"{self.put.shown} was made by somebody else meanwhile; {NOTHING}. Read it first")
+
+
+def _named(path: str, mode: int) -> int:
+    return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
+
+
+def _nameless(folder: str, mode: int) -> int:
+    """A new file in the folder that has no name yet, so that it is gone with the process; -1 where there is no such
+    thing (it needs Linux, /proc and a file system that knows them)."""
+    flag = getattr(os, "O_TMPFILE", 0)
+    if not flag or not os.path.isdir("/proc/self/fd"):
+        return -1
+    try:
+        return os.open(folder, flag | os.O_WRONLY | os.O_CLOEXEC, mode)
+    except (IsADirectoryError, FileNotFoundError):  # a kernel or a file system that takes the flag for nothing
+        return -1
+    except OSError as error:
+        if error.errno in (errno.EOPNOTSUPP, errno.EINVAL):
+            return -1
+        raise
+
+
+def _give_name(fd: int, path: str) -> None:
+    # with a folder's descriptor, which an absolute path ignores, Python follows the link of /proc (linkat)
+    os.link(f"/proc/self/fd/{fd}", path, src_dir_fd=fd, follow_symlinks=True)
 
 
 def _fill(fd: int, data: bytes, like: Loaded | None) -> None:

@@ -1,0 +1,146 @@
+"""Images are shown as images where they are whole; PDF documents as the text of their pages."""
+
+from __future__ import annotations
+
+import sys
+import zlib
+from pathlib import Path
+
+import pytest
+
+from noria.core.content import Image, Text
+from noria.tools import pdf
+from noria.tools.picture import look
+from tests.tools.helpers import Bench
+
+
+def png(width: int = 3, height: int = 2) -> bytes:
+    def chunk(name: bytes, data: bytes) -> bytes:
+        return len(data).to_bytes(4, "big") + name + data + zlib.crc32(name + data).to_bytes(4, "big")
+
+    size = width.to_bytes(4, "big") + height.to_bytes(4, "big")
+    rows = zlib.compress(b"".join(b"\0" + b"\xff\0\0" * width for _ in range(height)))
+    body = chunk(b"IHDR", size + b"\x08\x02\0\0\0") + chunk(b"IDAT", rows) + chunk(b"IEND", b"")
+    return b"\x89PNG\r\n\x1a\n" + body
+
+
+JPEG = (
+    b"\xff\xd8\xff\xe0\0\x10JFIF\0\1\1\0\0\1\0\1\0\0" b"\xff\xc0\0\x0b\x08\0\x05\0\x07\1\1\x11\0"
+    b"\xff\xda\0\x08\1\1\0\0\x3f\0" b"\x12\x34\xff\xd9"
+)  # fmt: skip
+GIF = b"GIF89a\x04\0\x03\0\0\0\0,\0\0\0\0\x04\0\x03\0\0\x02\x02\x44\x01\0;"
+WEBP = b"RIFF\x1e\0\0\0WEBPVP8L\x11\0\0\0\x2f\x05\x40\x01\0" + b"\0" * 13
+
+
+def test_an_image_is_kept_and_shown(tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+    kept: list[tuple[bytes, str]] = []
+
+    def keep(data: bytes, kind: str) -> str:
+        kept.append((data, kind))
+        return f"sha256:{len(kept)}"
+
+    bench.box.keep = keep
+    for n, (name, data, kind, size) in enumerate(
+        (
+            ("a.png", png(), "image/png", "3x2"),
+            ("b.jpg", JPEG, "image/jpeg", "7x5"),
+            ("c.gif", GIF, "image/gif", "4x3"),
+            ("d.webp", WEBP, "image/webp", "6x6"),
+            ("no-name", png(), "image/png", "3x2"),
+        ),
+        1,
+    ):
+        bench.file(name, data)
+        result = bench.do("read_file", path=name)
+        assert result.content == (
+            Text(f"{name} ({kind}, {size}, {len(data)} bytes)"),
+            Image(f"sha256:{n}", kind, len(data)),
+        )
+        assert kept[-1] == (data, kind)
+    bench.box.keep = None
+    assert "cannot be shown here" in bench.do("read_file", path="a.png").text
+
+
+@pytest.mark.case("A04")
+def test_an_image_that_no_provider_could_decode_is_refused_here(tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+    whole = png()
+    bad = bytearray(whole)
+    bad[-18] ^= 0xFF
+    for data, why in (
+        (b"\x89PNG\r\n\x1a\n" + bytes(range(40)), ""),
+        (b"\x89PNG\r\n\x1a\n", "it is cut off"),
+        (whole[:-5], "it is cut off"),
+        (bytes(bad), "a checksum in it is wrong"),
+        (JPEG[:30], "it is cut off"),
+        (JPEG[:-2], "it is cut off"),
+        (GIF[:-1], "it is cut off or damaged"),
+        (WEBP[:20], "it is cut off"),
+    ):
+        bench.file("bad", data)
+        result = bench.do("read_file", path="bad")
+        assert result.status == "error" and "cannot be shown: " in result.text and why in result.text, result.text
+        assert not any(isinstance(part, Image) for part in result.content)
+    for at in range(len(whole)):
+        seen = look(whole[:at])
+        assert seen is None or seen.wrong
+    bench.file("large.png", whole[:-12] + b"\0" * (11 << 20))
+    assert "cannot be shown" in bench.do("read_file", path="large.png").text
+    bench.file("a.riff", b"RIFF\0\0\0\0WAVE" + b"\0" * 20)
+    assert "no text (RIFF media" in bench.do("read_file", path="a.riff").text
+    bench.file("GIF8.txt", "GIF8 is a word\n")
+    assert bench.do("read_file", path="GIF8.txt").text == "GIF8 is a word\n"
+
+
+def document(*texts: str) -> bytes:
+    """A PDF of one page for each text."""
+    objects = ["<< /Type /Catalog /Pages 2 0 R >>", ""]
+    kids: list[str] = []
+    for text in texts:
+        number = len(objects) + 1
+        kids.append(f"{number} 0 R")
+        stream = f"BT /F1 12 Tf 10 10 Td ({text}) Tj ET" if text else ""
+        objects.append(
+            f"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 200 200] /Contents {number + 1} 0 R /Resources << /Font "
+            "<< /F1 << /Type /Font /Subtype /Type1 /BaseFont /Helvetica >> >> >> >>"
+        )
+        objects.append(f"<< /Length {len(stream)} >>\nstream\n{stream}\nendstream")
+    objects[1] = f"<< /Type /Pages /Kids [{' '.join(kids)}] /Count {len(kids)} >>"
+    out, places = "%PDF-1.4\n", []
+    for number, body in enumerate(objects, 1):
+        places.append(len(out))
+        out += f"{number} 0 obj\n{body}\nendobj\n"
+    table = "".join(f"{place:010d} 00000 n \n" for place in places)
+    out += (
+        f"xref\n0 {len(objects) + 1}\n0000000000 65535 f \n{table}trailer\n<< /Size {len(objects) + 1} /Root 1 0 R >>\n"
+    )
+    return f"{out}startxref\n{out.index('xref')}\n%%EOF\n".encode()
+
+
+def test_a_pdf_is_shown_page_by_page(tmp_path: Path) -> None:
+    pytest.importorskip("pypdf", reason="the extra noria[pdf] is not installed")
+    bench = Bench(tmp_path)
+    bench.file("d.pdf", document("Hello", "", "World", *("more" for _ in range(30))))
+    text = bench.do("read_file", path="d.pdf", limit=3).text
+    assert text == (
+        "--- page 1 ---\nHello\n--- page 2 ---\n(no text on this page)\n--- page 3 ---\nWorld\n"
+        "[pages 1-3 of 33 (PDF); go on with offset=4]"
+    )
+    assert bench.do("read_file", path="d.pdf", offset=33).text == "--- page 33 ---\nmore\n[pages 33-33 of 33 (PDF)]"
+    assert "[pages 1-20 of 33" in bench.do("read_file", path="d.pdf").text
+    beyond = bench.do("read_file", path="d.pdf", offset=34).text
+    assert beyond == "ERROR: d.pdf has only 33 pages: offset=34 is beyond its end"
+    long = "x" * 900
+    bench.file("long.pdf", document(*(long for _ in range(40))))
+    assert "[pages 1-20 of 40" in bench.do("read_file", path="long.pdf").text
+    for damaged in (b"%PDF-1.4\n" + b"\0" * 100, document("a")[:200], b"%PDF"):
+        bench.file("bad.pdf", damaged)
+        result = bench.do("read_file", path="bad.pdf")
+        assert result.text.startswith("ERROR: bad.pdf is a PDF document that cannot be read: "), result.text
+
+
+def test_without_its_library_a_pdf_is_answered_plainly(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pypdf", None)
+    with pytest.raises(pdf.ToolError, match=r"pip install 'noria\[pdf\]' makes it"):
+        pdf.pages(document("a"), "d.pdf", 1, 5, 1_000, lambda: False)
