@@ -1,4 +1,4 @@
-"""Which keys a model has: `key_env`, `keys_env`, `key_command`, the vendors' variables; and that none of them is shown."""
+"""Which keys a model has: `key_env`, `keys_env`, `key_command`, the vendors' variables. None of them is ever shown."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_a_command_does_not_read_the_prompt(tmp_path: Path) -> None:
 @pytest.mark.seed("X19")
 def test_keys_are_in_no_text_and_hidden_from_commands(tmp_path: Path) -> None:
     got = settings(tmp_path, "keys_env = ['A', 'B']", A="secret-1", B="secret-2")
-    assert "secret" not in repr(got) and got.secrets == ("A", "B")
+    assert "secret-" not in repr(got) and got.secrets[:2] == ("A", "B")
 
 
 def test_each_key_is_looked_at(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ import subprocess
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from types import TracebackType
-from typing import Any, TypeAlias
+from typing import Any, Self, TypeAlias
 
 import msgspec
 
@@ -94,7 +94,7 @@ class Server:
         self._tasks: set[asyncio.Task[None]] = set()
         self.peers: list[Peer] = []
 
-    async def __aenter__(self) -> Server:
+    async def __aenter__(self) -> Self:
         self._server = await asyncio.start_server(self._accept, "127.0.0.1", 0, ssl=self._tls, limit=1 << 22)
         return self
 

@@ -155,6 +155,20 @@ def test_a_failed_attempt_is_a_request_too(answer: bytes) -> None:
     assert one(answer, price=Price(1.0, 1.0)).usage == Usage(requests=1)
 
 
+@pytest.mark.seed("Z10")
+@pytest.mark.parametrize("again", ["answered", "closed again"])
+def test_a_request_that_a_dead_connection_had_sent_again_counts_twice(again: str) -> None:
+    """Z10: the server may have seen, and charged, both."""
+
+    async def gone(peer: Peer, got: Asked) -> None:
+        peer.writer.close()
+
+    last = stream(HELLO) if again == "answered" else gone
+    answers, server = asked(stream(HELLO), gone, last, times=2, price=Price(1.0, 1.0))
+    assert len(server.asked) == 3 and [a.usage.requests for a in answers] == [1, 2]
+    assert isinstance(answers[1], Answered if again == "answered" else Failure)
+
+
 # -- failures ----------------------------------------------------------------------------------------------------
 
 
@@ -455,7 +469,8 @@ def test_base_urls(base: str, url: str) -> None:
         ({"key": "ключ"}, "pasted whole"),
         ({"key": "two\nlines"}, "pasted whole"),
         ({"headers": {"x": "a\r\nb: c"}}, "header x"),
-        ({"dialect": "gemini"}, "not built yet"),
+        ({"keys": ("fine", "two\nlines")}, "pasted whole"),
+        ({"dialect": "smoke"}, "no dialect 'smoke'"),
     ],
 )
 def test_settings_that_can_never_work(settings: dict[str, Any], words: str) -> None:

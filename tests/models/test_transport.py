@@ -191,8 +191,8 @@ def test_connection_close_is_obeyed(chunked: bool) -> None:
 
 
 @pytest.mark.parametrize("how", ["closed while kept", "closed on the request", "reset on the request"])
-def test_a_stale_connection_is_replaced_without_a_word(how: str) -> None:
-    """The server gave up the kept connection: the request is sent once more, on a new one."""
+def test_a_stale_connection_is_replaced(how: str) -> None:
+    """The server gave up the kept connection: the request is sent once more, on a new one, and that is counted."""
 
     async def run() -> None:
         async def first(peer: Peer, asked: Asked) -> None:
@@ -213,8 +213,9 @@ def test_a_stale_connection_is_replaced_without_a_word(how: str) -> None:
             assert await post(transport, server.url) == (200, b"one")
             if how == "closed while kept":
                 await asyncio.sleep(0.05)
-            assert await post(transport, server.url) == (200, b"two")
-            assert server.connections == 2
+            response = await transport.post(server.url, [], b"{}", PATIENT)
+            assert (response.status, await response.read(20.0)) == (200, b"two")
+            assert response.resent == (how != "closed while kept") and server.connections == 2
 
     asyncio.run(run())
 

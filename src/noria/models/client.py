@@ -1,7 +1,7 @@
 """A model that is asked over HTTP: one dialect, one transport, one attempt at a time.
 
 Owns: the course of an attempt, from request to reply or failure; the idle limits; usage and cost. Must not know: any
-dialect's frames, retries (the machine's), any file.
+dialect's frames, retries (the machine's), which key is whose (keys.py), any file.
 """
 
 from __future__ import annotations
@@ -18,16 +18,19 @@ from noria.core.ports import Answered, Delta, Emit, Failure, Model, ModelRequest
 from noria.core.state import ModelSpec
 from noria.core.transcript import Transcript
 from noria.models import retry
-from noria.models.catalog import Endpoint, priced
+from noria.models.catalog import Endpoint, auth_headers, priced
 from noria.models.dialect import Decoder, Dialect
 from noria.models.encode import Images
 from noria.models.errors import TransportError
+from noria.models.keys import Key
+from noria.models.rotate import Tell, rotated, unheard
 from noria.models.sse import Parser
 from noria.models.transport import Response, Transport
 
 TAIL = 5.0  # seconds that a report of usage and the connection's end have after the reply itself has ended
 ERROR_BODY = 1 << 20  # bytes of an error's body that are read
 BOM = b"\xef\xbb\xbf"
+UNREADABLE = ("br", "zstd", "compress")  # encodings that nobody asked for and noria does not have
 
 
 class HttpModel:
@@ -36,11 +39,13 @@ class HttpModel:
     `complete` is the compactor's request. Both answer with a value; only cancelling raises, and closes the connection.
     """
 
-    def __init__(self, endpoint: Endpoint, dialect: Dialect, transport: Transport) -> None:
+    def __init__(self, endpoint: Endpoint, dialect: Dialect, transport: Transport, tell: Tell = unheard) -> None:
+        """`tell` hears of a key that was changed and of a request that waits."""
         self.endpoint = endpoint
         self._dialect = dialect
         self._transport = transport
-        self._secrets = (endpoint.key,) if endpoint.key else ()
+        self._tell = tell
+        self._secrets = tuple(key for key in (endpoint.key, *endpoint.keys) if key)
 
     async def reply(self, request: ModelRequest, emit: Emit) -> Answered | Failure:
         """One attempt at a reply."""
@@ -68,36 +73,52 @@ class HttpModel:
     async def _asked(self, body: Callable[[], bytes], effect: int, emit: Emit) -> Answered | Failure:
         """One attempt; where the server refuses an optional parameter by name, one more without it. That is remembered
         for as long as the transport lives."""
-        answer = await self._attempt(body(), effect, emit)
+        answer = await self._rotated(body(), effect, emit)
         if not isinstance(answer, Failure) or answer.kind != "bad_request" or not answer.culprit:
             return answer
         if not self._dialect.learn(answer.culprit, answer.detail):
             return answer
-        again = await self._attempt(body(), effect, emit)
+        again = await self._rotated(body(), effect, emit)
         return replace(again, usage=answer.usage + again.usage)
 
-    async def _attempt(self, body: bytes, effect: int, emit: Emit) -> Answered | Failure:
+    async def _rotated(self, body: bytes, effect: int, emit: Emit) -> Answered | Failure:
+        """One request by whichever key is free."""
+        return await rotated(self.endpoint, lambda key, emit: self._attempt(body, effect, emit, key), emit, self._tell)
+
+    async def _attempt(self, body: bytes, effect: int, emit: Emit, key: Key) -> Answered | Failure:
+        """One request with that key. A connection that turned out to be closed and had it sent again counts as two."""
         url, decoder = self._dialect.url(), self._dialect.decoder(effect, emit)
-        streamed = self._dialect.streamed
+        streamed, headers = self._dialect.streamed, self._dialect.headers()
+        if key.secret != self.endpoint.key:
+            url, headers = self._with(key, url, headers)
         headers = [
-            *self._dialect.headers(),
+            *headers,
             ("content-type", "application/json"),
             ("accept", "text/event-stream" if streamed else "application/json"),
             ("accept-encoding", "identity"),
             ("user-agent", "noria"),
         ]
-        idle = self.endpoint.idle
+        idle, resent = self.endpoint.idle, 0
         try:
             first = idle.first if streamed else idle.comments
             response = await self._transport.post(url, _unique(headers), body, idle, first=first)
+            resent = response.resent
             try:
                 answer = await self._answer(response, decoder, url)
             finally:
                 response.close(whole=decoder.done)
         except TransportError as error:
-            answer = retry.from_transport(error, url, self._secrets)
+            answer, resent = retry.from_transport(error, url, self._secrets), resent + error.resent
         usage = priced(answer.usage, self.endpoint.price, whole=isinstance(answer, Answered))
-        return replace(answer, usage=usage)
+        return replace(answer, usage=replace(usage, requests=usage.requests + resent) if resent else usage)
+
+    def _with(self, key: Key, url: str, headers: list[tuple[str, str]]) -> tuple[str, list[tuple[str, str]]]:
+        """Address and headers with another key than the endpoint's; the first of two headers counts."""
+        if self.endpoint.auth == "query" and self.endpoint.key:
+            from urllib.parse import quote
+
+            url = url.replace("key=" + quote(self.endpoint.key, safe=""), "key=" + quote(key.secret, safe=""))
+        return url, [*auth_headers(replace(self.endpoint, key=key.secret)), *headers]
 
     async def _answer(self, response: Response, decoder: Decoder, url: str) -> Answered | Failure:
         kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
@@ -121,6 +142,8 @@ class HttpModel:
         try:
             body = await response.read(TAIL, ERROR_BODY)
         except TransportError:
+            body = b""
+        if response.headers.get("content-encoding", "").strip().lower() in UNREADABLE:
             body = b""
         return retry.from_status(response.status, response.headers, body, url, self._secrets)
 
@@ -161,12 +184,14 @@ def http_model(
     tools: Sequence[ToolSpec] = (),
     images: Images | None = None,
     transport: Transport | None = None,
+    tell: Tell = unheard,
 ) -> HttpModel:
-    """The model at an endpoint, in its dialect. Raises UsageError where that is not built or settings are wrong."""
+    """The model at an endpoint, in its dialect. `tell` hears of what it does beside the request. Raises UsageError
+    where that is not built or settings are wrong."""
     endpoint.check()
     transport = transport or Transport()
     learned = transport.learned.setdefault((endpoint.dialect, endpoint.base_url, endpoint.model), set())
-    return HttpModel(endpoint, _dialect(endpoint, tools, images, learned), transport)
+    return HttpModel(endpoint, _dialect(endpoint, tools, images, learned), transport, tell)
 
 
 def _dialect(endpoint: Endpoint, tools: Sequence[ToolSpec], images: Images | None, learned: set[str]) -> Dialect:
@@ -246,5 +271,5 @@ def _unique(headers: list[tuple[str, str]]) -> list[tuple[str, str]]:
     return list(found.items())
 
 
-def _nowhere(delta: Delta) -> None:
+def _nowhere(delta: Delta | CallReady) -> None:
     """Nobody watches a summary being written."""

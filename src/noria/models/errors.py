@@ -14,7 +14,10 @@ Trouble: TypeAlias = Literal["network", "timeout", "truncated", "bad_request"]
 class TransportError(Exception):
     """No whole answer came. `kind` is the failure kind it becomes: `network` (refused, reset, no such host), `timeout`
     (an idle limit), `truncated` (closed in good order, but too early), `bad_request` (it can never work as configured:
-    an untrusted certificate, a wrong address). `detail` is one line: the cause, and what to do where that is known."""
+    an untrusted certificate, a wrong address). `detail` is one line: the cause, and what to do where that is known.
+    `resent`: how often the request had been sent before, on a kept connection that turned out to be closed."""
+
+    resent = 0
 
     def __init__(self, kind: Trouble, detail: str) -> None:
         super().__init__(detail)

@@ -70,7 +70,10 @@ def _quoted(target: str) -> str:
 
 
 class Response:
-    """An answer whose head is there. Read it in chunks; `close()` when done with it, at any point."""
+    """An answer whose head is there. Read it in chunks; `close()` when done with it, at any point. `resent`: how often
+    its request had been sent before, on a kept connection that turned out to be closed."""
+
+    resent = 0
 
     def __init__(
         self, connection: Connection, transport: Transport, key: _Key, status: int, headers: Mapping[str, str]
@@ -154,7 +157,8 @@ class Transport:
         """Send a request; return when the head of its answer is there. Raises TransportError.
 
         `first`: seconds to wait for it, `idle.first` unless given. Cancelling closes the connection at once. A kept
-        connection that the server had closed meanwhile is replaced, and the request sent once more, without a word.
+        connection that the server had closed meanwhile is replaced, and the request sent once more: the answer, or the
+        error, says so in `resent`.
         """
         where = address(url)
         proxy = proxy_for("https" if where.tls else "http", where.host, where.port, self._env)
@@ -164,14 +168,20 @@ class Transport:
             if proxy.authorization:
                 sent.append(("proxy-authorization", proxy.authorization))
         key: _Key = (where.host, where.port, where.tls, proxy)
-        kept = self._take(key)
+        kept, resent = self._take(key), 0
         if kept:
             try:
                 return await self._exchange(kept, key, target, sent, body, first or idle.first)
             except StaleConnection:
-                pass
-        fresh = await self._open(where, proxy, idle.connect)
-        return await self._exchange(fresh, key, target, sent, body, first or idle.first)
+                resent = 1
+        try:
+            fresh = await self._open(where, proxy, idle.connect)
+            response = await self._exchange(fresh, key, target, sent, body, first or idle.first)
+        except TransportError as error:
+            error.resent = resent
+            raise
+        response.resent = resent
+        return response
 
     async def _exchange(
         self, connection: Connection, key: _Key, target: str, headers: list[Header], body: bytes, limit: float
