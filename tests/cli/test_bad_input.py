@@ -96,7 +96,7 @@ def test_no_key(house: House) -> None:
 
 def test_unknown_model(house: House) -> None:
     expect_refusal(house, "-p", "x", "--model", "gtp-5", says=("unknown model gtp-5", "write chat:gtp-5"))
-    expect_refusal(house, "-p", "x", "--model", "gemini-x", says=("not built yet", "--model chat:NAME"))
+    expect_refusal(house, "-p", "x", "--model", "gopher:x", says=("unknown model gopher:x", "write chat:x"))
 
 
 def test_unknown_flag(house: House) -> None:

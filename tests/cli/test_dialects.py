@@ -17,7 +17,7 @@ from noria.models.transport import Transport
 from noria.testing import ModelServer, Request, Status, Turn
 from tests.cli.kit import PYTHON, House, Ran
 
-DIALECTS = ("chat", "responses", "messages")
+DIALECTS = ("chat", "responses", "messages", "gemini")
 BENCH = Path(__file__).resolve().parents[3] / "shared" / "bench" / "model_server.py"
 each = pytest.mark.parametrize("dialect", DIALECTS)
 
@@ -48,7 +48,7 @@ class Home(House):
         config = self.home / ".noria" / "config.toml"
         config.parent.mkdir(exist_ok=True)
         config.write_text("\n".join(lines))
-        self.env |= {"ANTHROPIC_API_KEY": "sk-ant-test"}
+        self.env |= {"ANTHROPIC_API_KEY": "sk-ant-test", "GEMINI_API_KEY": "test-key"}
 
     def ask(self, *args: str, model: str = "a", mode: str = "json") -> Ran:
         """One prompt, headless, in goal mode."""
@@ -117,7 +117,7 @@ def test_the_job_at_the_shared_server(tmp_path: Path, dialect: str, stream: bool
             (house.workspace / "a.txt").write_text("one\n")
             house.env |= {
                 "NORIA_MODELS_A_DIALECT": dialect, "NORIA_MODELS_A_STREAM": str(stream).lower(),
-                "NORIA_MODELS_A_MODEL": "scripted", "ANTHROPIC_API_KEY": "k",
+                "NORIA_MODELS_A_MODEL": "scripted", "ANTHROPIC_API_KEY": "k", "GEMINI_API_KEY": "k",
             }  # fmt: skip
             base = f"{root}/run/r/v1"
             argv = [*PYTHON, "--model", "a", "--base-url", base, "--permission-mode", "goal", "--output-format", "json"]
@@ -198,6 +198,7 @@ def test_a_bad_image_does_not_poison_the_session(tmp_path: Path, dialect: str) -
             '"input_image"' in json.dumps(request)
             or '"image_url"' in json.dumps(request)
             or '"image"' in json.dumps(request)
+            or '"inlineData"' in json.dumps(request)
         )
         return Status(400, message="Could not process image") if has else None
 

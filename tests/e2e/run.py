@@ -25,7 +25,8 @@ class Place:
         kept = {k: v for k, v in os.environ.items() if not k.startswith(("NORIA", "OPENAI", "PYTEST"))}
         self.env = kept | {"NORIA_HOME": str(self.home), "HOME": str(self.home), "OPENAI_API_KEY": "sk-test"}
         self.env |= {
-            "ANTHROPIC_API_KEY": "sk-test", "NORIA_MODELS_IT_DIALECT": dialect, "NORIA_MODELS_IT_MODEL": "scripted",
+            "ANTHROPIC_API_KEY": "sk-test", "GEMINI_API_KEY": "sk-test", "NORIA_MODELS_IT_DIALECT": dialect,
+            "NORIA_MODELS_IT_MODEL": "scripted",
             "NORIA_MODELS_IT_STREAM": str(stream).lower(),
         }  # fmt: skip
         self.env["PYTHONPATH"] = str(pathlib.Path(__file__).resolve().parents[2])

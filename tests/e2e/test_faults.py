@@ -61,7 +61,7 @@ FINAL = {
     "notjson": "bad_request", "overflow": "context_overflow",
 }  # fmt: skip
 """What no repetition mends: the turn fails at once, as this (a history so short is not made shorter by a summary)."""
-NOT_OF = {"messages": ("tool_use_failed",)}
+NOT_OF = {"messages": ("tool_use_failed",), "gemini": ("tool_use_failed",)}
 """What no server of the dialect says."""
 LONG = "# a line of no use at all\n" * 1_000
 """What makes a history that can be made smaller: in the session "long", whose overflow comes one step later."""
@@ -72,7 +72,7 @@ HALF = ("cut", "eof", "error", "stall", "ping")
 SILENT = ("silent", "stall", "ping")
 SHORT = 1.5  # seconds that these may be silent
 every = pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])
-each = pytest.mark.parametrize("dialect", ["chat", "responses", "messages"])
+each = pytest.mark.parametrize("dialect", ["chat", "responses", "messages", "gemini"])
 
 
 class Counted:

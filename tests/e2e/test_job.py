@@ -86,7 +86,7 @@ def turn(request: Request) -> Turn:
 @pytest.mark.seed("X22", "X05", "A05", "W14", "L07")
 @pytest.mark.case("I03", "J03")
 @pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])
-@pytest.mark.parametrize("dialect", ["chat", "responses", "messages"])
+@pytest.mark.parametrize("dialect", ["chat", "responses", "messages", "gemini"])
 def test_a_fix_with_a_429_a_cut_stream_an_interrupt_and_a_resume(
     tmp_path: pathlib.Path, dialect: Dialect, stream: bool
 ) -> None:
