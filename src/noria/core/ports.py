@@ -41,8 +41,16 @@ class CallDelta(Value, frozen=True, tag="call_delta"):
     name: str
 
 
+class CallReady(Value, frozen=True, tag="call_ready"):
+    """A tool call is complete as far as the stream tells (its id is not minted yet), while more of the reply comes. Not
+    shown to observers: the runtime may begin the call. The reply that comes in the end says what the call really is."""
+
+    effect: int
+    call: Call
+
+
 Delta: TypeAlias = TextDelta | ReasoningDelta | CallDelta
-Emit: TypeAlias = Callable[[Delta], None]
+Emit: TypeAlias = Callable[[Delta | CallReady], None]
 
 # -- the model ---------------------------------------------------------------------------------------------------
 
@@ -183,6 +191,10 @@ class Toolbox(Protocol):
 
     def repeatable(self, call: Call) -> bool:
         """Whether running it twice does no harm (read-only or idempotent)."""
+        ...
+
+    def only_reads(self, call: Call) -> bool:
+        """Whether it changes nothing and asks nobody, so that it does no harm if its result is thrown away."""
         ...
 
     async def prepare(self, effect: int, call: Call) -> Execution:

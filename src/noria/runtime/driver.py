@@ -67,8 +67,8 @@ class Driver:
         self.bus = bus or Bus()
         self._inbox: list[_Sent] = []
         self._pump: asyncio.Task[None] | None = None
-        self._performer = Performer(parts, self.bus, self.answer, since or {})
-        self._hands = Hands(parts.toolbox, claims or ClaimTable(), self.answer, self._wake)
+        self._hands = Hands(parts.toolbox, parts.gate, claims or ClaimTable(), self.answer, self._wake)
+        self._performer = Performer(parts, self.bus, self.answer, since or {}, self._hands.early.offer)
         self._waiters: list[asyncio.Future[None]] = []
         self._unsaved = False
         self._snapshot_at = self._saved = state.count

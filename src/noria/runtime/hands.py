@@ -12,8 +12,9 @@ from collections.abc import Awaitable, Callable
 from noria.core import effects as fx
 from noria.core import events as ev
 from noria.core.errors import NoriaError
-from noria.core.ports import Execution, Toolbox
-from noria.core.state import Executing, State
+from noria.core.ports import Execution, Gate, Toolbox
+from noria.core.state import Executing, Sampling, State
+from noria.runtime.early import Early
 from noria.runtime.schedule import ClaimTable, Ticket
 
 
@@ -24,6 +25,7 @@ class Hands:
     def __init__(
         self,
         toolbox: Toolbox,
+        gate: Gate,
         claims: ClaimTable,
         answer: Callable[[ev.Event], Awaitable[bool | NoriaError]],
         changed: Callable[[], None],
@@ -34,10 +36,13 @@ class Hands:
         self._calls: dict[int, fx.RunTool] = {}
         self._unfinished: dict[int, Execution] = {}
         self._reaping: set[asyncio.Task[None]] = set()
+        self.early = Early(toolbox, gate, claims)
 
     def follow(self, state: State) -> None:
         """Keep the tickets in step with the open step: one for each call that is not answered, in call order."""
         phase = state.phase
+        if not isinstance(phase, Sampling | Executing):
+            self.early.drop()
         open_calls = [s.call for s in phase.slots if s.result is None] if isinstance(phase, Executing) else []
         if not open_calls and not self._tickets:
             return
@@ -77,6 +82,7 @@ class Hands:
 
     def cancel_all(self) -> None:
         """End every call."""
+        self.early.drop()
         for effect in list(self._tasks):
             self.cancel(effect)
 
@@ -84,11 +90,15 @@ class Hands:
         """Return when nothing that was cancelled is left."""
         while left := [*self._tasks.values(), *self._reaping]:
             await asyncio.gather(*left, return_exceptions=True)
+        await self.early.ended()
 
     async def _tool(self, run: fx.RunTool, ticket: Ticket) -> None:
         try:
             await self._claims.start(ticket, self._toolbox.claims(run.call), self._changed)
-            execution = self._unfinished[run.id] = await self._toolbox.prepare(run.id, run.call)
+            begun = self.early.claim(run.call)
+            execution = self._unfinished[run.id] = begun or await self._toolbox.prepare(run.id, run.call)
+            if begun is not None:
+                await begun.prepared()
             if await self._answer(ev.Launched(run.id, execution.handle)) is True:
                 result = await execution.run()
                 del self._unfinished[run.id]

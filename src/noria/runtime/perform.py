@@ -15,9 +15,10 @@ import msgspec
 
 from noria.core import effects as fx
 from noria.core import events as ev
-from noria.core.content import Reply, Text
+from noria.core.content import Call, Reply, Text
 from noria.core.ports import (
     Answered,
+    CallReady,
     Clock,
     Compaction,
     Compactor,
@@ -51,8 +52,16 @@ class Parts(msgspec.Struct):
 class Performer:
     """The tasks of one session's effects. `answer` feeds what came of them."""
 
-    def __init__(self, parts: Parts, bus: Bus, answer: Callable[[ev.Event], object], since: Mapping[int, int]) -> None:
-        self._parts, self._bus, self._answer = parts, bus, answer
+    def __init__(
+        self,
+        parts: Parts,
+        bus: Bus,
+        answer: Callable[[ev.Event], object],
+        since: Mapping[int, int],
+        offer: Callable[[int, Call], None],
+    ) -> None:
+        """`offer` is given each call that is complete while its reply streams, by the effect of the reply."""
+        self._parts, self._bus, self._answer, self._offer = parts, bus, answer, offer
         self._since = dict(since)
         self._tasks: dict[int, asyncio.Task[None]] = {}
         self._ending: set[asyncio.Task[None]] = set()
@@ -143,7 +152,10 @@ class Performer:
         self._streamed[effect.id] = streamed
         publish = self._bus.publish
 
-        def emit(delta: Delta) -> None:
+        def emit(delta: Delta | CallReady) -> None:
+            if isinstance(delta, CallReady):
+                self._offer(delta.effect, delta.call)
+                return
             streamed.append(delta.text if isinstance(delta, TextDelta) else "")
             publish(delta)
 

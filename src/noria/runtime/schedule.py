@@ -53,6 +53,11 @@ class ClaimTable:
     def __init__(self) -> None:
         self._tickets: list[Ticket] = []
 
+    @property
+    def busy(self) -> bool:
+        """Whether any call has a place in it."""
+        return bool(self._tickets)
+
     def enter(self, owner: object, claims: Claims) -> Ticket:
         """A place for a call that is still to be decided."""
         ticket = Ticket(owner, claims)

@@ -77,6 +77,11 @@ class Toolbox:
         tool = self.tools.get(call.name)
         return tool is not None and (tool.read_only or tool.idempotent)
 
+    def only_reads(self, call: Call) -> bool:
+        """Whether it changes nothing and asks nobody: declared so, whatever the arguments."""
+        tool = self.tools.get(call.name)
+        return tool is not None and tool.read_only and not tool.interactive
+
     async def prepare(self, effect: int, call: Call, *, note: str = "") -> Ready:
         """Get ready to run the call. `note` is put before its result (that its arguments were rewritten, say).
         Whatever is wrong already becomes the result of the execution."""
