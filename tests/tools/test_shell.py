@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import resource
+import shutil
 import time
 from itertools import pairwise
 from pathlib import Path
@@ -342,6 +343,31 @@ def test_git_opens_neither_editor_nor_pager(tmp_path: Path) -> None:
     assert "empty commit message" in text and "one" in text
 
 
+@pytest.mark.case("D05")
+@pytest.mark.parametrize(
+    "program", ["vi -c q", "vim x", "nano x", "top", "htop", "ssh -T nobody@127.0.0.1", "sudo true"]
+)
+def test_programs_for_a_terminal_end_soon(tmp_path: Path, program: str) -> None:
+    name = program.split()[0]
+    if not shutil.which(name) or (name == "sudo" and os.geteuid() == 0):
+        pytest.skip(f"there is no {name}")
+    result = Bench(tmp_path).do("run_command", command=program, timeout=30)
+    assert "timed out" not in result.text
+    if program == "vim x":
+        assert "waits for a person at a terminal, and there is none: it was ended. Use one that" in result.text
+
+
+def test_an_editor_that_git_was_configured_with_is_not_opened(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, env=environment({**os.environ, "FORCE_COLOR": "1", "CLICOLOR_FORCE": "1"}))
+    setup = (
+        "git init -q . && git config user.email a@b && git config user.name n && git config sequence.editor 'sleep 60'"
+    )
+    commit = "for n in 1 2 3; do git commit -q --allow-empty -m $n; done"
+    text = bench.do("run_command", command=f"{setup} && {commit} && git rebase -i HEAD~2 2>&1", timeout=20).text
+    assert "timed out" not in text
+    assert bench.do("run_command", command="echo $NO_COLOR${FORCE_COLOR-}${CLICOLOR_FORCE-}").text == "1\n"
+
+
 @pytest.mark.case("D07")
 def test_the_agents_own_keys_are_not_in_the_environment(tmp_path: Path) -> None:
     given = {
@@ -350,6 +376,9 @@ def test_the_agents_own_keys_are_not_in_the_environment(tmp_path: Path) -> None:
         "ANTHROPIC_API_KEY": "SK2",
         "MY_PROXY_KEY": "SK5",
         "NORIA_MODELS_X_HEADERS": "SK6",
+        "NORIA_WEB_SEARCH_KEY": "SK7",
+        "NORIA_MCP_X_ENV_TOKEN": "SK8",
+        "MISTRAL_API_KEY": "SK9",
         "GH_TOKEN": "SK3",
         "DB_PASSWORD": "SK4",
         "MYVAR": "keep",
@@ -358,7 +387,7 @@ def test_the_agents_own_keys_are_not_in_the_environment(tmp_path: Path) -> None:
     bench = Bench(tmp_path, env=environment(given, hide=["MY_PROXY_KEY"]))
     for command in ("env", "python3 -c 'import os;print(os.environ)'", "cat /proc/self/environ | tr '\\0' '\\n'"):
         text = bench.do("run_command", command=command).text
-        for secret in ("SK1", "SK2", "SK5", "SK6"):
+        for secret in ("SK1", "SK2", "SK5", "SK6", "SK7", "SK8", "SK9"):
             assert secret not in text
         for kept in ("SK3", "SK4", "keep", "http://p", "PATH", "HOME"):
             assert kept in text

@@ -390,6 +390,16 @@ def test_a_task_does_not_see_the_agents_keys(tmp_path: Path) -> None:
     bench.go(work)
 
 
+def test_what_a_python_program_prints_is_seen_while_it_runs(tmp_path: Path) -> None:
+    async def work() -> None:
+        code = "import time; print('serving'); time.sleep(60)"
+        await say(bench, "run_command", command=f'{sys.executable} -c "{code}"', background=True)
+        assert "serving" in await say(bench, "task_output", id="t1", offset=0, until="serving", wait=20)
+
+    bench = Bench(tmp_path)
+    bench.go(work)
+
+
 def test_much_output_stays_within_bounds(tmp_path: Path) -> None:
     async def work() -> None:
         await say(bench, "run_command", command="yes", background=True)

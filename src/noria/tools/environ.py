@@ -17,12 +17,21 @@ QUIET = {
     "EDITOR": "true",
     "VISUAL": "true",
     "GIT_EDITOR": "true",
+    "GIT_SEQUENCE_EDITOR": "true",
+    "HGEDITOR": "true",
     "GIT_TERMINAL_PROMPT": "0",
     "SSH_ASKPASS_REQUIRE": "never",
     "DEBIAN_FRONTEND": "noninteractive",
     "PIP_NO_INPUT": "1",
     "TERM": "dumb",
+    "NO_COLOR": "1",
 }
+
+# What would have programs write for a terminal all the same.
+LOUD = ("FORCE_COLOR", "CLICOLOR_FORCE")
+
+# The tables of noria's own settings that may hold keys or headers.
+TABLES = ("NORIA_MODELS", "NORIA_MCP", "NORIA_WEB_SEARCH")
 
 # The keys that noria itself may be using. What else looks like a secret stays: commands may need it.
 KEYS = frozenset(
@@ -32,9 +41,17 @@ KEYS = frozenset(
         "OPENAI_API_KEY",
         "GEMINI_API_KEY",
         "GOOGLE_API_KEY",
-        *(f"{vendor}_API_KEY" for vendor in ("AZURE_OPENAI", "CEREBRAS", "COHERE", "DASHSCOPE", "DEEPSEEK")),
-        *(f"{vendor}_API_KEY" for vendor in ("FIREWORKS", "GROQ", "KIMI", "MINIMAX", "MISTRAL", "MOONSHOT")),
-        *(f"{vendor}_API_KEY" for vendor in ("NVIDIA", "OPENROUTER", "PERPLEXITY", "TOGETHER", "XAI", "ZAI")),
+        "AI_GATEWAY_API_KEY",
+        "BRAVE_API_KEY",
+        "TAVILY_API_KEY",
+        *(
+            f"{vendor}_API_KEY"
+            for vendor in ("AZURE_OPENAI", "BASETEN", "CEREBRAS", "COHERE", "DASHSCOPE", "DEEPINFRA")
+        ),
+        *(f"{vendor}_API_KEY" for vendor in ("DEEPSEEK", "FIREWORKS", "GROQ", "HYPERBOLIC", "KIMI", "MINIMAX")),
+        *(f"{vendor}_API_KEY" for vendor in ("MISTRAL", "MOONSHOT", "NEBIUS", "NVIDIA", "OLLAMA", "OPENROUTER")),
+        *(f"{vendor}_API_KEY" for vendor in ("PERPLEXITY", "SAMBANOVA", "SILICONFLOW", "TOGETHER", "XAI", "ZAI")),
+        "ZHIPUAI_API_KEY",
     ]
 )
 
@@ -47,7 +64,7 @@ def environment(
     `hide`: more names to leave out (those that the configuration takes keys from); `show`: names to leave in after
     all. noria's own settings for models are left out too, since their headers may hold keys.
     """
-    hidden = (KEYS | set(hide)) - set(show)
+    hidden = (KEYS | set(hide) | set(LOUD)) - set(show)
     source = os.environ if given is None else given
-    kept = {k: v for k, v in source.items() if k not in hidden and not k.startswith("NORIA_MODELS")}
+    kept = {k: v for k, v in source.items() if k not in hidden and not k.startswith(TABLES)}
     return kept | QUIET

@@ -135,12 +135,19 @@ class Processes:
         return self._token
 
     def hold(
-        self, command: str, cwd: str, spill: Spill | None = None, name: str = "", *, told: Told | None = None
+        self,
+        command: str,
+        cwd: str,
+        spill: Spill | None = None,
+        name: str = "",
+        *,
+        told: Told | None = None,
+        env: Mapping[str, str] | None = None,
     ) -> Held[Output]:
         """Start a shell that will run the command in the folder `cwd` once it is let go.
 
         Its spill file is `name` with the mark of its processes added. `told`: takes the folder in which the shell ends.
-        Raises ToolError where it cannot be started.
+        `env`: variables beside those of every command, or instead of them. Raises ToolError where it cannot be started.
         """
         if "\0" in command:
             raise ToolError("a command cannot hold a NUL character")
@@ -150,7 +157,7 @@ class Processes:
         shell = self._find_shell()
         output = Output(spill, spill.path(f"{name}-{mark}.txt") if spill else "")
         argv = [os.path.basename(shell), "-c", HOLD + command]
-        return self._start(argv, shell, cwd, mark, output, held=True, told=told)
+        return self._start(argv, shell, cwd, mark, output, held=True, told=told, env=env)
 
     def start(
         self,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import time
 from collections.abc import Mapping
@@ -22,9 +23,13 @@ from noria.tools.workspace import Workspace
 TIMEOUT = 120.0
 LONGEST = 600.0
 BRIEF = 0.5  # seconds for which a command that goes to the background is waited for: most mistakes show at once
+STARE = 2.0  # seconds that a program may take to notice that nobody sits at a terminal
 LONG = 10.0  # seconds from which on it is told how long a command took
 NEXT = "[the next command starts in "
 GONE = "where the last command ended, is not there any more"
+
+# What a task prints is to be seen while it runs: Python would keep it back, where nobody sits at a terminal.
+UNBUFFERED = {"PYTHONUNBUFFERED": "1"}
 
 Seconds = Annotated[float, msgspec.Meta(gt=0)]
 
@@ -53,7 +58,8 @@ async def run_command(
         run.processes.tasks.room()
     folder = _folder(run, cwd)
     told = Told() if not background and moves(command) else None
-    held = run.processes.hold(command, folder, run.spill, f"{run.effect}-run_command", told=told)
+    env = UNBUFFERED if background else None
+    held = run.processes.hold(command, folder, run.spill, f"{run.effect}-run_command", told=told, env=env)
     return Running(run, command, held, folder, told, timeout, background=background)
 
 
@@ -94,6 +100,7 @@ class Running:
     """Implements run.Launched for one command."""
 
     __slots__ = (
+        "_asks",
         "_background",
         "_begun",
         "_command",
@@ -126,6 +133,7 @@ class Running:
         self._given = timeout
         self._timeout = min(timeout or TIMEOUT, LONGEST)
         self._background = background
+        self._asks: asyncio.Task[None] | None = None  # it waits for a person, and is being ended for that
         self._begun = 0.0
         self._stays = False
 
@@ -139,9 +147,11 @@ class Running:
         self._begun = time.monotonic()
         movable = self._run.processes.movable
         movable.add(self._held)
+        looking = asyncio.get_running_loop().call_later(STARE, self._look)
         try:
             ending = await self._held.run(BRIEF if self._background else self._timeout, stays=self._background)
         finally:
+            looking.cancel()
             movable.discard(self._held)
         match ending:
             case "exited":
@@ -154,6 +164,13 @@ class Running:
                     "started. Give a longer timeout (at most 600), run less, or use background=true. Output so far:\n"
                 )
                 return self._result("error", before, self._clamped())
+            case "stopped" if self._asks is not None:
+                before = (
+                    "ERROR: the program waits for a person at a terminal, and there is none: it was ended. Use one that "
+                    "needs no terminal (edit_file instead of an editor), or pass as arguments what it asks for. Output "
+                    "so far:\n"
+                )
+                return self._result("error", before, [])
             case "stopped" | "enough":
                 return self._result("interrupted", "ERROR: interrupted; it was ended. Output so far:\n", [])
 
@@ -161,6 +178,11 @@ class Running:
         """End it and all that it started, unless it has become a task."""
         if not self._stays:
             await self._held.stop()
+
+    def _look(self) -> None:
+        """End a program that says that it wants a terminal and then waits all the same (vim does)."""
+        if any(sign in self._held.output.head[:4_096] for sign in _WAITS):
+            self._asks = asyncio.get_running_loop().create_task(self._held.stop())
 
     def _moved(self) -> Result:
         """It goes on: as a task of the session."""
@@ -250,7 +272,10 @@ def rounded(seconds: float) -> str:
     return f"{round(seconds / 60):.0f} min" if seconds < 570 else f"{round(seconds / 60, -1):.0f} min"
 
 
-# What programs print that wanted a person at a terminal.
+# What programs print that go on waiting for a person at a terminal.
+_WAITS = (b"Input is not from a terminal",)
+
+# What programs print that wanted a person at a terminal, and ended.
 _ASKS = (
     b"/dev/tty",
     b"EOFError",
@@ -260,7 +285,8 @@ _ASKS = (
     b"password is required",
     b"failed tty get",
     b"not a terminal",
-    b"not from a terminal",
+    b"terminal failed",
+    b"connected to a terminal",
     b"opening terminal",
     b"Host key verification failed",
     b"Inappropriate ioctl for device",
