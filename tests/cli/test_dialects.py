@@ -218,13 +218,16 @@ def test_a_bad_image_does_not_poison_the_session(tmp_path: Path, dialect: str) -
 @pytest.mark.case("A06")
 @pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])
 def test_a_change_of_model_replays_no_foreign_reasoning(tmp_path: Path, stream: bool) -> None:
-    """Six models of three dialects take turns in one session, each with a call step. The server refuses any reasoning
-    that it did not sign for that very model; texts, calls and results all stay."""
-    script: list[Turn] = [
-        {"thinking": f"plan {k}", "text": f"Step {k}.", "calls": [["read_file", {"path": "a.txt"}]]} for k in range(7)
-    ]
+    """Eight models of four dialects take turns in one session, each with a call step. The server refuses any reasoning
+    that it did not sign for that very model, and Gemini 3 a call without its signature; texts, calls and results all
+    stay."""
     names = {"a": "chat:A", "x": "messages:X", "y": "messages:Y", "z": "responses:Z", "w": "responses:W"}
-    order = "axyzwxa"
+    names |= {"g": "gemini:gemini-3-pro", "h": "gemini:gemini-2.5-pro"}
+    order = "axgyzhwgxa"
+    script: list[Turn] = [
+        {"thinking": f"plan {k}", "text": f"Step {k}.", "calls": [["read_file", {"path": "a.txt"}]] * 2}
+        for k in range(len(order))
+    ]
 
     def turn(request: Request) -> Turn:
         asked = json.dumps(request).count("prompt number")
@@ -238,18 +241,21 @@ def test_a_change_of_model_replays_no_foreign_reasoning(tmp_path: Path, stream: 
             assert (ran.status, ran.result["text"]) == (0, f"Done {k + 1}."), (name, ran.err)
         assert server.violations == []
         by_model = {r.model: json.dumps(r) for r in server.requests}
-        for model, own in {"X": ["plan 1", "plan 5"], "Y": ["plan 2"], "A": []}.items():
-            assert [f"plan {k}" for k in range(7) if f"plan {k}" in by_model[model]] == own
+        mine = {"X": [1, 8], "Y": [3], "A": [], "gemini-3-pro": [2, 7], "gemini-2.5-pro": [5]}
+        for model, own in mine.items():
+            assert [k for k in range(len(order)) if f"plan {k}" in by_model[model]] == own, model
         last = by_model["A"]
-        for k in range(7):
+        for k in range(len(order)):
             assert f"Step {k}." in last and f"prompt number {k}" in last
-        assert last.count("the file") == 7
+        assert last.count("the file") == 2 * len(order)
 
 
 @pytest.mark.seed("I10", "I22")
 @pytest.mark.case("A06")
-def test_a_fallback_of_another_dialect_goes_on_in_the_middle_of_a_turn(tmp_path: Path) -> None:
-    """I10, noria's form: the place in the chain sticks until the turn ends, then the first is asked again."""
+@pytest.mark.parametrize("other", ["responses:Z", "gemini:gemini-3-pro"])
+def test_a_fallback_of_another_dialect_goes_on_in_the_middle_of_a_turn(tmp_path: Path, other: str) -> None:
+    """I10, noria's form: the place in the chain sticks until the turn ends, then the first is asked again. Gemini 3
+    goes on with calls that it did not make."""
     turns: list[Turn] = [
         {"thinking": "plan 1", "text": "One.", "calls": [["read_file", {"path": "a.txt"}]]},
         {"thinking": "plan 2", "text": "Two.", "calls": [["read_file", {"path": "a.txt"}]]},
@@ -260,11 +266,12 @@ def test_a_fallback_of_another_dialect_goes_on_in_the_middle_of_a_turn(tmp_path:
         return Status(401) if request.model == "X" and request.steps == 1 else None
 
     with ModelServer(turns, fault) as server:
-        house = Home(tmp_path, server, x="messages:X", z="responses:Z")
+        house = Home(tmp_path, server, x="messages:X", z=other)
         (house.workspace / "a.txt").write_text("the file\n")
         ran = house.ask("go", "--fallback-model", "z", model="x")
         assert (ran.status, ran.result["text"]) == (0, "Done.")
-        assert [r.model for r in server.requests] == ["X", "X", "Z", "Z"]
+        name = other.partition(":")[2]
+        assert [r.model for r in server.requests] == ["X", "X", name, name]
         assert "plan 1" not in json.dumps(server.requests[2]) and "One." in json.dumps(server.requests[2])
         assert house.ask("-c", "more", model="x").status == 0
         assert server.requests[-1].model == "X" and "plan 1" in json.dumps(server.requests[-1])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import json
 from typing import Any
@@ -9,15 +10,18 @@ from typing import Any
 import pytest
 
 from noria.core.content import Image, Reasoning, Reply, Result, Text
-from noria.core.ports import ToolSpec
+from noria.core.ports import Answered, Failure, ToolSpec
 from noria.core.transcript import Entry, Step
 from noria.models import words
+from noria.models.client import http_model
 from noria.models.gemini import UNSIGNED, Gemini, function_name
 from noria.models.profiles import Profile
 from noria.models.retry import REASONING_ITEMS
-from noria.testing import check
+from noria.models.transport import Transport
+from noria.testing import ModelServer, Turn, check
 from tests.models.bodies import CHAT, GEMINI, MESSAGES, PICTURE, PNG, Store, own, thinking
-from tests.models.kit import TOOL, call, endpoint, history, ok, prompt, step
+from tests.models.kit import TOOL, answered, call, endpoint, history, ok, prompt, step
+from tests.models.test_client import request
 
 THREE = "gemini:gemini-3-pro-preview"
 MARK = {"thoughtSignature": "c2ln"}
@@ -351,3 +355,67 @@ def test_signatures_that_cannot_be_read_are_left_out() -> None:
         {"functionCall": {"name": "read_file", "args": {}}, "thoughtSignature": UNSIGNED},
     ]  # fmt: skip
     assert not learned and not dialect.learn(REASONING_ITEMS, "Corrupted thought signature.")
+
+
+# -- at a server -------------------------------------------------------------------------------------------------
+
+HI: list[Turn] = [{"text": "Hi"}] * 9
+
+
+def asked(
+    server: ModelServer, *entries: Entry, times: int = 1, query: str = "", **settings: Any
+) -> list[Answered | Failure]:
+    """The answers to so many requests of one session, each by a model that is made anew."""
+
+    async def run() -> list[Answered | Failure]:
+        transport = Transport({})
+        where = endpoint(server.base_url("gemini") + query, dialect="gemini", auth="x-goog-api-key", **settings)
+        found: list[Answered | Failure] = []
+        for _ in range(times):
+            model = http_model(where, tools=(TOOL,), transport=transport)
+            found.append(await model.reply(request(history(*entries)), lambda _: None))
+        await transport.aclose()
+        return found
+
+    return asyncio.run(run())
+
+
+@pytest.mark.seed("X15", "J05")
+@pytest.mark.parametrize(
+    "settings", [{"stream": True}, {"stream": False}, {"stream": True, "query": "?alt=json"}], ids=str
+)
+def test_a_reply_is_the_same_streamed_whole_and_as_an_array(settings: dict[str, Any]) -> None:
+    turn: Turn = {"thinking": "hm", "text": "I look.", "calls": [["read_file", {"path": "ü"}], ["read_file", {}]]}
+    with ModelServer([turn], key="secret-key-123") as server:
+        (answer,) = asked(server, GO, model="gemini-3-pro", **settings)
+        (got,) = server.requests
+    reply = answered(answer).reply
+    assert [type(b).__name__ for b in reply.blocks] == ["Reasoning", "Text", "Opaque", "Call", "Call"]
+    assert [(c.name, json.loads(c.args)) for c in reply.calls] == [("read_file", {"path": "ü"}), ("read_file", {})]
+    assert len({c.wire_id for c in reply.calls}) == 2 and reply.text == "I look."
+    assert answered(answer).usage.tokens > 1_000
+    assert got.path.endswith("streamGenerateContent" if settings["stream"] else "generateContent")
+
+
+@pytest.mark.case("A06", "I05")
+def test_what_the_server_demands_is_learned_once() -> None:
+    """A model by another name that demands signatures, and one that takes no level: one more request each, then never
+    again."""
+    foreign = (GO, said(call("c1_0"), model=CHAT, results=(ok("c1_0"),)))
+    with ModelServer(HI, profiles=["signed"], follow="order") as server:
+        assert [answered(a).reply.text for a in asked(server, *foreign, times=2)] == ["Hi"] * 2
+        assert [UNSIGNED in r.raw.decode() for r in server.requests] == [False, True, True]
+    with ModelServer(HI, profiles=["thinking-budget"], follow="order") as server:
+        found = asked(server, GO, times=2, model="gemini-x", reasoning_effort="low")
+        assert [answered(a).reply.text for a in found] == ["Hi"] * 2
+        assert ["thinkingConfig" in r.raw.decode() for r in server.requests] == [True, False, False]
+
+
+@pytest.mark.case("A06")
+def test_signatures_of_another_project_are_left_out_in_one_more_request() -> None:
+    mine = said(own(THREE, thoughtSignature="b3RoZXI="), call("c1_0"), model=THREE, results=(ok("c1_0"),))
+    with ModelServer(HI, follow="order") as server:
+        (answer,) = asked(server, GO, mine, model="gemini-3-pro-preview")
+        assert answered(answer).reply.text == "Hi" and answered(answer).usage.requests == 2
+        assert [v.rule.id for v in server.violations] == ["gemini-signatures"]
+        assert UNSIGNED in server.requests[1].raw.decode()

@@ -34,7 +34,7 @@ def with_tools(dialect: Dialect, streamed: bool) -> dict[str, Any]:
 @pytest.mark.parametrize("streamed", [True, False], ids=["streamed", "whole"])
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_what_is_said_in_each_dialect(dialect: Dialect, streamed: bool) -> None:
-    with ModelServer([TURN]) as server:
+    with ModelServer([TURN], signing_key="any") as server:  # a random signature may hold the digits that differ
         got = post(server, dialect, with_tools(dialect, streamed), stream=streamed)
         again = post(server, dialect, with_tools(dialect, streamed), stream=streamed)
     assert got.status == 200 and got.whole

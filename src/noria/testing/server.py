@@ -183,8 +183,8 @@ class ModelServer:
             name, _, method = asked.path.rpartition("/models/")[2].rpartition(":")
             model, streamed = name, method == "streamGenerateContent"
         headers = {**asked.headers, "x-goog-api-key": asked.headers.get("x-goog-api-key", asked.query.get("key", ""))}
-        if asked.query.get("alt") == "sse":
-            headers["accept"] = STREAM
+        if dialect == "gemini":  # which asks for events in the address alone
+            headers["accept"] = STREAM if asked.query.get("alt") == "sse" else JSON
         return Request(
             body, dialect, headers=headers, path=asked.path, model=model, streamed=streamed, raw=asked.body,
             number=len(self.requests), issued=self._issued, profiles=self._profiles,
