@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from noria.runtime.bus import Discarded, Notice
     from noria.runtime.simulate import Simulation
     from noria.sessions.memory import MemoryJournal
+    from noria.telemetry.ledger import Ledger, Tally
     from noria.tools.registry import ToolSet
     from noria.tools.schema import Deps, Tool, tool
 
@@ -33,6 +34,7 @@ _PLACES = {
     "Done": "noria.app.stream",
     "Error": "noria.app.stream",
     "Failure": "noria.core.ports",
+    "Ledger": "noria.telemetry.ledger",
     "MemoryJournal": "noria.sessions.memory",
     "NoriaError": "noria.core.errors",
     "Notice": "noria.runtime.bus",
@@ -46,6 +48,7 @@ _PLACES = {
     "Session": "noria.app.session",
     "Simulation": "noria.runtime.simulate",
     "Stream": "noria.app.stream",
+    "Tally": "noria.telemetry.ledger",
     "TextDelta": "noria.core.ports",
     "Tool": "noria.tools.schema",
     "ToolEnd": "noria.app.stream",
@@ -60,9 +63,9 @@ _PLACES = {
 }
 
 __all__ = [
-    "Agent", "AgentEvent", "Chat", "Deps", "Discarded", "Done", "Error", "Failure", "MemoryJournal", "NoriaError",
+    "Agent", "AgentEvent", "Chat", "Deps", "Discarded", "Done", "Error", "Failure", "Ledger", "MemoryJournal", "NoriaError",
     "Notice", "Options", "OutputError", "ReasoningDelta", "Report", "Retry", "RunResult", "ScriptedModel",
-    "Session", "Simulation", "Stream", "TextDelta", "Tool", "ToolEnd", "ToolSet", "ToolStart", "UsageError",
+    "Session", "Simulation", "Stream", "Tally", "TextDelta", "Tool", "ToolEnd", "ToolSet", "ToolStart", "UsageError",
     "Which", "__version__", "call", "run", "say", "tool",
 ]  # fmt: skip
 

@@ -25,6 +25,7 @@ from noria.runtime.bus import Subscription
 if TYPE_CHECKING:
     from noria.app.tasks import TaskInfo
     from noria.models.client import Completing
+    from noria.telemetry.ledger import Ledger
     from noria.tools.process import Processes
     from noria.tools.schema import Tool
 
@@ -204,6 +205,12 @@ class Session:
         too_long = record.wait if record.wait > state.policy.retry_after_max else 0
         message = explain(failure_reason(state), record.detail, endpoint, too_long)
         return report(state, house.id, record, house.files(), message)
+
+    def ledger(self) -> Ledger:
+        """What every request of the session cost until now, by turn, step and model: its journal is read for it."""
+        from noria.telemetry.ledger import Ledger
+
+        return Ledger(self._house.driver.parts.journal.rows())
 
     async def close(self) -> None:
         """End everything that it started and let go of the journal. What is owed stays owed. Twice does nothing."""

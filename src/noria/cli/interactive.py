@@ -40,12 +40,13 @@ HELP = """\
 /compact [WORDS] make the history smaller; the words say what to keep in mind
 /tasks           what runs in the background; /kill ID ends one
 /background      let the command that is running go on there
+/cost            what the session has cost until now
 /undo            take the last turn back (not built yet)
 /exit            end (so does Ctrl-D)
 @path            in a prompt: brings that file of the workspace along
 Ctrl-C           stops what is under way; once more ends noria
 A line typed while noria works is taken up at the next step."""
-COMMANDS = ("help", "compact", "tasks", "kill", "background", "undo", "exit", "quit")
+COMMANDS = ("help", "compact", "tasks", "kill", "background", "cost", "undo", "exit", "quit")
 
 
 def interactive(args: Namespace) -> int:
@@ -312,6 +313,11 @@ class Interactive:
             case "background" | "bg":
                 if not session.move_to_background():
                     self._screen.notice("no command is running that could go to the background")
+            case "cost":
+                from noria.cli.sessions import costs
+
+                for text in costs(session.ledger()):
+                    self._screen.line(text)
             case "undo":
                 self._screen.notice("/undo is not built yet")
             case _:

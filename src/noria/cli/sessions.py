@@ -12,7 +12,7 @@ import time
 from argparse import Namespace
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -23,9 +23,11 @@ from noria.core.errors import UsageError
 
 if TYPE_CHECKING:
     from noria.app.history import CallEntry, Entry
+    from noria.core.content import Usage
     from noria.core.ports import Row
     from noria.sessions.record import Info
     from noria.sessions.store import Store
+    from noria.telemetry.ledger import Ledger
 
 LATER = ("search", "fork", "rewind", "undo", "export", "replay", "delete")
 USAGE = "noria sessions list [--all], or noria sessions show ID"
@@ -100,14 +102,18 @@ def _when(ms: int) -> str:
 
 async def _show(args: Namespace) -> int:
     from noria.app.history import history
+    from noria.telemetry.ledger import Ledger, dollars
 
     info, rows = await _read(args.prompt)
     told = history(rows)
-    usage = told.state.totals
+    ledger = Ledger(rows)
+    usage = ledger.total
     if args.output_format == "json":
         card = msgspec.to_builtins(info) | {
             "turns": told.state.turns,
-            "usage": msgspec.structs.asdict(usage) | {"cost": None if usage.unpriced else usage.cost / 1_000_000},
+            "usage": msgspec.structs.asdict(usage) | {"cost": dollars(usage)},
+            "models": {model: _spent(u) for model, u in ledger.by_model().items()},
+            "spent_for": {kind: _spent(u) for kind, u in ledger.by_kind().items()},
             "history": told.entries,
             "broken": told.broken,
         }
@@ -119,12 +125,37 @@ async def _show(args: Namespace) -> int:
     out.line(f"{BOLD}session {info.id}{PLAIN}{name} in {plain(info.workspace)}")
     of = f", a copy of {info.parent} up to its event {info.parent_seq}" if info.parent else ""
     out.line(f"{DIM}begun {_when(info.created)}, last used {_when(info.updated)}, {info.rows} events{of}{PLAIN}")
-    out.line(f"{DIM}{usage.requests} requests, {usage.input:,} tokens in, {usage.output:,} out{PLAIN}")
+    for line in costs(ledger):
+        out.line(f"{DIM}{line}{PLAIN}")
     for entry in told.entries:
         out.entry(entry)
     if told.broken:
         out.line(f"{YELLOW}{told.broken}{PLAIN}")
     return 0
+
+
+def _spent(usage: Usage) -> dict[str, Any]:
+    from noria.telemetry.ledger import dollars
+
+    fields = ("requests", "input", "output", "cached", "written", "reasoning")
+    return {name: getattr(usage, name) for name in fields} | {"cost": dollars(usage)}
+
+
+def costs(ledger: Ledger) -> list[str]:
+    """A session's ledger in lines: the whole, then each model and what else was paid for, where there are several."""
+    from noria.telemetry.ledger import cached_share, dollars
+
+    def line(name: str, usage: Usage) -> str:
+        cost = dollars(usage)
+        share = f" ({cached_share(usage):.0%} from the cache)" if usage.cached else ""
+        price = "price unknown" if cost is None else f"${cost:.4f}"
+        requests = f"{usage.requests} request{'s' * (usage.requests != 1)}"
+        return f"{name}{requests}, {usage.input:,} tokens in{share}, {usage.output:,} out, {price}"
+
+    models, kinds = ledger.by_model(), ledger.by_kind()
+    several = models.items() if len(models) > 1 else ()
+    lines = [line("", ledger.total), *(line(f"  {name or 'tools'}: ", usage) for name, usage in several)]
+    return lines + [line(f"  {k.replace('_', ' ')}: ", u) for k, u in kinds.items() if len(kinds) > 1 and k != "reply"]
 
 
 async def _read(prefix: str) -> tuple[Info, list[Row]]:

@@ -131,7 +131,7 @@ class Stream:
                 pass
         usage = getattr(event, "usage", Usage())
         if usage != Usage():
-            self._usage(state)
+            self._usage(state, usage)
         self._results(state)
         self._progress(state, effects)
 
@@ -161,12 +161,11 @@ class Stream:
             model=state.models[place].name,
         )  # fmt: skip
 
-    def _usage(self, state: State) -> None:
-        """What the turn has cost until now (at rest: the session's last)."""
+    def _usage(self, state: State, spent: Usage) -> None:
+        """What the turn has cost until now (at rest: the session's last); `spent` is what this event adds to it."""
         usage = state.turn.usage if state.turn else state.ended.usage if state.ended else state.totals
         self.emit(
-            "usage", requests=usage.requests, input=usage.input, output=usage.output, cached=usage.cached,
-            reasoning=usage.reasoning, cost=None if usage.unpriced else usage.cost / 1_000_000, context=state.context,
+            "usage", **_told(usage), context=state.context, spent=_told(spent),
         )  # fmt: skip
 
     def _results(self, state: State) -> None:
@@ -202,6 +201,14 @@ class Stream:
                     self._step = here
                     more = {"concluding": True} if effect.calls == "forbidden" else {}
                     self.emit("step", turn=here[0], step=here[1], model=state.models[effect.model].name, **more)
+
+
+def _told(usage: Usage) -> dict[str, Any]:
+    """Counts as clients read them; the cost in US dollars, null where a price is not known."""
+    return {
+        "requests": usage.requests, "input": usage.input, "output": usage.output, "cached": usage.cached,
+        "reasoning": usage.reasoning, "cost": None if usage.unpriced else usage.cost / 1_000_000,
+    }  # fmt: skip
 
 
 def _call(call: Call) -> dict[str, Any]:

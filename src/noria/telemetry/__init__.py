@@ -1,0 +1,1 @@
+"""What a session cost and did, told from its events."""
