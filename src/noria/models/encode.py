@@ -1,6 +1,6 @@
 """What all dialects share in writing requests: each entry of a transcript is encoded once, and its bytes are kept.
 
-Owns: the kept encodings, which ids and names calls go by on the wire, JSON strings of any text. Must not know: any one
+Owns: the kept encodings, which ids calls go by on the wire, JSON strings of any text. Must not know: any one
 dialect.
 """
 
@@ -14,11 +14,12 @@ import msgspec
 
 from noria.core.content import Call
 from noria.core.transcript import Entry, Transcript
+from noria.models.names import wire_name
+from noria.models.profiles import SchemaStyle
 
 K = TypeVar("K")
 
 ANY_ID = r"[a-zA-Z0-9_.:-]{1,64}"
-_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 _encode = msgspec.json.Encoder().encode
 
 
@@ -35,21 +36,45 @@ def quoted(text: str) -> bytes:
         return _encode(mended(text))
 
 
-def wire_name(name: str) -> str:
-    """A tool's name as every provider takes it: `[a-zA-Z0-9_-]{1,64}`. A model may have called what is no tool; the
-    result has told it."""
-    return name if _NAME.fullmatch(name) else re.sub(r"[^a-zA-Z0-9_-]", "_", name)[:64] or "unnamed"
+def plain_id(call: Call, number: int) -> str:
+    """noria's own id."""
+    return f"{call.id}_{number}" if number else call.id
+
+
+def nine_id(call: Call, number: int) -> str:
+    """Nine letters and digits, made from noria's own id."""
+    from hashlib import sha256
+
+    return sha256(f"{call.id} {number}".encode()).hexdigest()[:9]
+
+
+def kimi_id(call: Call, number: int) -> str:
+    """`functions.NAME:N`; N is a number of this call's alone."""
+    found = re.fullmatch(r"c(\d+)_(\d+)", call.id)
+    place = int(found[1]) * 1_000 + int(found[2]) if found else int(nine_id(call, 0), 16)
+    return f"functions.{wire_name(call.name)[:40]}:{place + number}"
+
+
+IDS: dict[str, tuple[str, Callable[[Call, int], str]]] = {
+    "any": (ANY_ID, plain_id),
+    "short": (r"[a-zA-Z0-9_.:-]{1,40}", plain_id),
+    "nine": (r"[a-zA-Z0-9]{9}", nine_id),
+    "kimi": (r"functions\.[a-zA-Z0-9_-]{1,64}:\d{1,12}", kimi_id),
+}
+"""The forms of call ids (`profiles.IdStyle`): what fits, and how one is made."""
 
 
 class WireIds:
     """The ids calls go by in requests: the provider's own where it can be used, else noria's; never one twice.
 
     The provider's can be used where it fits `pattern` and stands for no other call of this session. What a call was
-    once called it is called for good, so that its kept bytes stay true.
+    once called it is called for good, so that its kept bytes stay true. `made` makes an id of noria's for a call, from
+    it and the number of attempts before: a function of the call alone, so that a new process makes the same.
     """
 
-    def __init__(self, pattern: str = ANY_ID) -> None:
+    def __init__(self, pattern: str = ANY_ID, made: Callable[[Call, int], str] = plain_id) -> None:
         self._fits = re.compile(pattern).fullmatch
+        self._made = made
         self._given: dict[str, str] = {}
         self._used: set[str] = set()
 
@@ -57,14 +82,58 @@ class WireIds:
         """The id of a call of this session, on the wire."""
         given = self._given.get(call.id)
         if given is None:
-            given = call.wire_id if self._fits(call.wire_id) else call.id
+            given = call.wire_id if self._fits(call.wire_id) else self._made(call, 0)
             number = 0
             while given in self._used:
-                given = call.id if not number else f"{call.id}_{number}"
+                given = self._made(call, number)
                 number += 1
             self._given[call.id] = given
             self._used.add(given)
         return given
+
+
+PLAIN = frozenset(("plain", "openai", "anthropic", "moonshot"))
+_SCHEMA = frozenset(
+    ("type", "title", "description", "properties", "required", "items", "additionalProperties", "enum", "default",
+     "minimum", "maximum", "minLength", "maxLength", "minItems", "maxItems")
+)  # fmt: skip
+_PROPERTY = re.compile(r"[a-zA-Z0-9_.-]{1,64}").fullmatch
+
+
+def schema_bytes(text: str, style: SchemaStyle = "plain") -> bytes:
+    """A tool's schema as servers of this style take it. One of the plain kind is as it was; only another is mended."""
+    if style in PLAIN and _plain(text):
+        return msgspec.json.format(text.encode(), indent=-1)
+    from noria.models.schemas import mend
+
+    return mend(text, style)
+
+
+def _plain(text: str) -> bool:
+    """Whether every server of the plain kind takes a schema as it is."""
+    try:
+        schema = msgspec.json.decode(text)
+    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
+        return False
+    return isinstance(schema, dict) and schema.get("type") == "object" and "properties" in schema and _simple(schema, 0)
+
+
+def _simple(schema: object, depth: int) -> bool:
+    if not isinstance(schema, dict) or not schema.keys() <= _SCHEMA or not isinstance(schema.get("type"), str):
+        return False
+    table, names, rest = schema.get("properties", {}), schema.get("required", []), schema.get("additionalProperties")
+    if not (
+        isinstance(table, dict) and isinstance(names, list) and all(isinstance(n, str) and n in table for n in names)
+    ):
+        return False
+    if (schema["type"] == "array") != ("items" in schema) or depth > 20 or (names == [] and "required" in schema):
+        return False
+    inner = [
+        *table.values(),
+        *([schema["items"]] if "items" in schema else []),
+        *([rest] if type(rest) is dict else []),
+    ]
+    return all(map(_PROPERTY, table)) and all(_simple(each, depth + 1) for each in inner)
 
 
 class Images(Protocol):

@@ -7,7 +7,6 @@ whether the model may think are matters of neighbours: an entry's own bytes neve
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from typing import ClassVar, NamedTuple
 
 import msgspec
@@ -17,10 +16,11 @@ from noria.core.effects import Calls
 from noria.core.ports import Emit, ToolSpec
 from noria.core.transcript import Prompt, Step
 from noria.models import words
-from noria.models.catalog import Endpoint, output_limit
-from noria.models.encode import Images, quoted, wire_name
+from noria.models.catalog import output_limit
+from noria.models.dialect import Decoder
+from noria.models.encode import quoted
 from noria.models.messages_reader import MessagesReader
-from noria.models.pictures import USUAL
+from noria.models.pictures import PDF, USUAL
 from noria.models.retry import REASONING_ITEMS
 from noria.models.spoken import Spoken
 
@@ -29,8 +29,6 @@ ID = r"[a-zA-Z0-9_-]{1,64}"
 BUDGETS = {"minimal": 1_024, "low": 2_048, "medium": 8_192, "high": 16_384, "xhigh": 24_576, "max": 32_000}
 """Tokens to think with, by effort, for models that are told a number."""
 LEAST_BUDGET = 1_024
-MOST = "max_tokens="  # before the limit that a server named
-UNBOUNDED = 1 << 31
 
 _MARK = b',"cache_control":{"type":"ephemeral"}'
 _GO_ON = b'{"type":"text","text":' + quoted(words.GO_ON) + b"}"
@@ -139,50 +137,50 @@ class MessagesDialect(Spoken[Kept, Messages]):
     ids: ClassVar[str] = ID
     types: ClassVar[frozenset[str] | None] = USUAL
 
-    def __init__(
-        self,
-        endpoint: Endpoint,
-        tools: Sequence[ToolSpec] = (),
-        images: Images | None = None,
-        learned: set[str] | None = None,
-    ) -> None:
-        super().__init__(endpoint, tools, images, learned)
-        most = [int(fact[len(MOST) :]) for fact in self._without if fact.startswith(MOST)]
-        self._limit = min(endpoint.max_output_tokens or output_limit(endpoint.model), *most, UNBOUNDED)
+    def _begin(self) -> None:
         self._system: tuple[str, bytes] | None = None
+
+    @property
+    def _limit(self) -> int:
+        """The API demands one."""
+        limit = self._endpoint.max_output_tokens or output_limit(self._endpoint.model)
+        return min(limit, self._most or limit)
 
     def _path(self) -> str:
         """`/v1/messages`, below a base URL whose own version is not repeated."""
         base = self._endpoint.base_url.partition("?")[0].rstrip("/")
         return "/messages" if re.search(r"/v\d+$", base) or base.endswith("/messages") else "/v1/messages"
 
+    def url(self) -> str:
+        """Where requests go."""
+        if self._profile.address != "vertex":
+            return super().url()
+        from noria.models.places import vertex
+
+        return vertex(self._endpoint.base_url, self._endpoint.model, streamed=self.streamed)
+
     def headers(self) -> list[tuple[str, str]]:
         """What goes with them, the key and the API's version included."""
-        return [*super().headers(), ("anthropic-version", VERSION)]
+        found = super().headers()
+        if self._profile.betas:
+            said = dict(found)
+            betas = [*filter(None, said.get("anthropic-beta", "").split(",")), *self._profile.betas]
+            said["anthropic-beta"] = ",".join(dict.fromkeys(each.strip() for each in betas))
+            found = list(said.items())
+        return found if self._profile.address == "vertex" else [*found, ("anthropic-version", VERSION)]
 
-    def decoder(self, effect: int, emit: Emit) -> MessagesReader:
+    def decoder(self, effect: int, emit: Emit) -> Decoder:
         """Reads the answer to one request."""
-        return MessagesReader(self._endpoint.voice, self.url(), effect, emit, self._secrets)
-
-    def learn(self, culprit: str, words: str) -> bool:
-        """As for every dialect; a limit that is too high for the model becomes the one that the refusal names."""
-        named = re.search(r"max_tokens: \d+ > (\d+)", words)
-        if named and int(named[1]) < self._limit:
-            self._limit = int(named[1])
-            self._note(MOST + named[1])
-            self._system = None
-            return True
-        return super().learn(culprit, words)
+        reader = MessagesReader(self._endpoint.voice, self.url(), effect, self._emit(emit), self._secrets)
+        return self._heard(reader)
 
     def _changed(self, name: str) -> None:
-        self._system = None
-        if name == REASONING_ITEMS:
-            self._forget()
+        self._begin()
 
     # -- requests ------------------------------------------------------------------------------------------------
 
     def _new(self) -> Messages:
-        return Messages(must_think=self._endpoint.profile.thinking == "budget")
+        return Messages(must_think=self._profile.thinking == "budget")
 
     def _joined(self, system: str, listed: Messages, instruction: str, calls: Calls) -> bytes:
         """Everything that never changes in a session comes first, then the messages, then what may change."""
@@ -198,14 +196,17 @@ class MessagesDialect(Spoken[Kept, Messages]):
         mark = b"" if "cache_control" in self._without else _MARK
         endpoint = self._endpoint
         fields = [
-            b'{"model":' + quoted(endpoint.model),
+            b'{"anthropic_version":' + quoted(self._profile.version)
+            if self._profile.address == "vertex"
+            else b'{"model":' + quoted(endpoint.model),
             b'"max_tokens":%d' % self._limit,
             b'"stream":true' if endpoint.stream else b'"stream":false',
         ]
         if endpoint.temperature is not None and "temperature" not in self._without and not self._thinking():
             fields.append(b'"temperature":' + msgspec.json.encode(endpoint.temperature))
+        fields += [quoted(name) + b":" + value for name, value in self._extra() if name not in self._without]
         if self._tools:
-            fields.append(b'"tools":[' + b",".join(map(_tool, self._tools))[:-1] + mark + b"}]")
+            fields.append(b'"tools":[' + b",".join(map(self._tool, self._tools))[:-1] + mark + b"}]")
         if system.strip():
             fields.append(b'"system":[{"type":"text","text":' + quoted(system) + mark + b"}]")
         return b",".join((*fields, b'"messages":['))
@@ -221,10 +222,10 @@ class MessagesDialect(Spoken[Kept, Messages]):
 
     def _thinking(self) -> bytes:
         """How the model is told to think, where an effort is configured; blank where it is not."""
-        effort = self._endpoint.reasoning_effort
+        effort = self._level
         if not effort or "thinking" in self._without:
             return b""
-        if self._endpoint.profile.thinking == "adaptive":
+        if self._profile.thinking == "adaptive":
             how = b'"thinking":{"type":"adaptive"}'
             if "output_config" in self._without:
                 return how
@@ -284,7 +285,7 @@ class MessagesDialect(Spoken[Kept, Messages]):
             case Call():
                 return b'{"type":"tool_use","id":%s,"name":%s,"input":%s}' % (
                     quoted(self._ids.of(block)),
-                    quoted(wire_name(block.name)),
+                    quoted(self._called.wire(block.name)),
                     block.args.encode(),
                 )
             case Reasoning():
@@ -314,9 +315,20 @@ class MessagesDialect(Spoken[Kept, Messages]):
             return _text(part.text)
         if instead := self._pictures.instead(part):
             return _text(instead)
+        if part.media_type == PDF:
+            return b'{"type":"document","source":{"type":"base64","media_type":"application/pdf","data":"%s"}}' % (
+                self._pictures.base64(part).encode()
+            )
         return b'{"type":"image","source":{"type":"base64","media_type":%s,"data":"%s"}}' % (
             quoted(part.media_type),
             self._pictures.base64(part).encode(),
+        )
+
+    def _tool(self, tool: ToolSpec) -> bytes:
+        return b'{"name":%s,"description":%s,"input_schema":%s}' % (
+            quoted(self._called.wire(tool.name)),
+            quoted(tool.description),
+            self._schema(tool),
         )
 
 
@@ -329,11 +341,3 @@ def _ids_in(block: Opaque) -> tuple[str, str]:
     data = msgspec.json.decode(block.data)
     made = data.get("id", "") if str(data.get("type", "")).endswith("tool_use") else ""
     return made, data.get("tool_use_id", "")
-
-
-def _tool(tool: ToolSpec) -> bytes:
-    return b'{"name":%s,"description":%s,"input_schema":%s}' % (
-        quoted(tool.name),
-        quoted(tool.description),
-        msgspec.json.format(tool.schema.encode(), indent=-1),
-    )

@@ -1,6 +1,7 @@
-"""Which images of a transcript are sent as images, and the text that stands for those that are not.
+"""Which images and documents of a transcript are sent as such, and the text that stands for those that are not.
 
-Owns: that choice, and their bytes in base64. Must not know: how a dialect writes an image.
+Owns: that choice, and their bytes in base64. Must not know: how a dialect writes an image. A document is an attachment
+of the type `application/pdf`: the store and the journal keep it as they keep an image.
 """
 
 from __future__ import annotations
@@ -16,10 +17,22 @@ USUAL = frozenset(("image/png", "image/jpeg", "image/gif", "image/webp"))
 """What the OpenAI Responses and Anthropic Messages APIs take, by their references."""
 
 
-class Pictures:
-    """The images that can be sent: `taken` says whether this model takes any, `types` which (None: all)."""
+PDF = "application/pdf"
 
-    def __init__(self, images: Images | None, *, taken: bool = True, types: frozenset[str] | None = None) -> None:
+
+class Pictures:
+    """The images that can be sent: `taken` says whether this model takes any, `types` which (None: all). `documents`:
+    whether it takes PDF, where `types` do not say so."""
+
+    def __init__(
+        self,
+        images: Images | None,
+        *,
+        taken: bool = True,
+        types: frozenset[str] | None = None,
+        documents: bool = False,
+    ) -> None:
+        self._documents = documents or (types is not None and PDF in types)
         self._images = images
         self._taken = taken
         self._types = types
@@ -28,9 +41,12 @@ class Pictures:
         """The text that stands for an image that is not sent; empty where it is."""
         if image.withheld:
             return words.image_note(image)
-        if not self._taken:
+        if image.media_type == PDF:
+            if not self._documents:
+                return words.image_note(image, words.NO_DOCUMENTS)
+        elif not self._taken:
             return words.image_note(image, words.NO_IMAGES)
-        if self._types is not None and image.media_type not in self._types:
+        elif self._types is not None and image.media_type not in self._types:
             return words.image_note(image, words.ODD_IMAGE.format(types=_listed(self._types)))
         return words.image_note(image, words.GONE) if self._bytes(image) is None else ""
 

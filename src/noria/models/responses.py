@@ -6,7 +6,6 @@ entry's own bytes never change. The reasons are decision 0008.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import ClassVar, NamedTuple
 
 import msgspec
@@ -16,9 +15,10 @@ from noria.core.effects import Calls
 from noria.core.ports import Emit, ToolSpec
 from noria.core.transcript import Prompt, Step
 from noria.models import words
-from noria.models.catalog import Endpoint, reasons
-from noria.models.encode import Images, quoted, wire_name
-from noria.models.pictures import USUAL
+from noria.models.catalog import reasons
+from noria.models.dialect import Decoder
+from noria.models.encode import quoted
+from noria.models.pictures import PDF, USUAL
 from noria.models.responses_reader import ResponsesReader
 from noria.models.retry import REASONING_ITEMS
 from noria.models.spoken import Spoken
@@ -79,28 +79,21 @@ class Responses(Spoken[Kept, Items]):
 
     path: ClassVar[str] = "/responses"
     optional: ClassVar[frozenset[str]] = frozenset(
-        ("include", "max_output_tokens", "temperature", "reasoning", "strict", "store", "tool_choice", REASONING_ITEMS)
-    )
+        ("include", "max_output_tokens", "temperature", "reasoning", "strict", "store", "tool_choice",
+         "prompt_cache_key", REASONING_ITEMS)
+    )  # fmt: skip
     types: ClassVar[frozenset[str] | None] = USUAL
 
-    def __init__(
-        self,
-        endpoint: Endpoint,
-        tools: Sequence[ToolSpec] = (),
-        images: Images | None = None,
-        learned: set[str] | None = None,
-    ) -> None:
-        super().__init__(endpoint, tools, images, learned)
+    def _begin(self) -> None:
         self._system: tuple[str, bytes] | None = None
 
-    def decoder(self, effect: int, emit: Emit) -> ResponsesReader:
+    def decoder(self, effect: int, emit: Emit) -> Decoder:
         """Reads the answer to one request."""
-        return ResponsesReader(self._endpoint.voice, self.url(), effect, emit, self._secrets)
+        reader = ResponsesReader(self._endpoint.voice, self.url(), effect, self._emit(emit), self._secrets)
+        return self._heard(reader)
 
     def _changed(self, name: str) -> None:
-        self._system = None
-        if name == REASONING_ITEMS:
-            self._forget()
+        self._begin()
 
     # -- requests ------------------------------------------------------------------------------------------------
 
@@ -128,17 +121,20 @@ class Responses(Spoken[Kept, Items]):
         ]
         if reasons(endpoint.model):
             fields.append(("include", b'["reasoning.encrypted_content"]'))
-        if endpoint.max_output_tokens:
-            fields.append(("max_output_tokens", str(endpoint.max_output_tokens).encode()))
+        if self._limit:
+            fields.append(("max_output_tokens", str(self._limit).encode()))
         if endpoint.temperature is not None:
             fields.append(("temperature", msgspec.json.encode(endpoint.temperature)))
-        if endpoint.reasoning_effort:
-            fields.append(("reasoning", b'{"effort":' + quoted(endpoint.reasoning_effort) + b"}"))
+        if self._level:
+            fields.append(("reasoning", b'{"effort":' + quoted(self._level) + b"}"))
+        if self._profile.cache == "key" and self._session:
+            fields.append(("prompt_cache_key", quoted(self._session)))
+        fields += self._extra()
         if system.strip():
             fields.append(("instructions", quoted(system)))
         if self._tools:
             strict = b"" if "strict" in self._without else b',"strict":false'
-            fields.append(("tools", b"[" + b",".join(_tool(t, strict) for t in self._tools) + b"]"))
+            fields.append(("tools", b"[" + b",".join(self._tool(t, strict) for t in self._tools) + b"]"))
         sent = [b"%s:%s" % (quoted(name), value) for name, value in fields if name not in self._without]
         return b"{" + b",".join((*sent, b'"input":['))
 
@@ -192,7 +188,7 @@ class Responses(Spoken[Kept, Items]):
             case Call():
                 return b'{"type":"function_call","call_id":%s,"name":%s,"arguments":%s}' % (
                     quoted(self._ids.of(block)),
-                    quoted(wire_name(block.name)),
+                    quoted(self._called.wire(block.name)),
                     quoted(block.args),
                 )
             case Opaque() | Reasoning():
@@ -206,8 +202,19 @@ class Responses(Spoken[Kept, Items]):
             return _text(part.text)
         if instead := self._pictures.instead(part):
             return _text(instead)
-        url = f"data:{part.media_type};base64,{self._pictures.base64(part)}"
-        return b'{"type":"input_image","image_url":' + quoted(url) + b"}"
+        data = f"data:{part.media_type};base64,{self._pictures.base64(part)}"
+        if part.media_type == PDF:
+            return b'{"type":"input_file","filename":"document.pdf","file_data":' + quoted(data) + b"}"
+        return b'{"type":"input_image","image_url":' + quoted(data) + b"}"
+
+    def _tool(self, tool: ToolSpec, strict: bytes) -> bytes:
+        """`strict` is said because it is the API's default, which demands schemas without optional fields."""
+        return b'{"type":"function","name":%s,"description":%s,"parameters":%s%s}' % (
+            quoted(self._called.wire(tool.name)),
+            quoted(tool.description),
+            self._schema(tool),
+            strict,
+        )
 
 
 def _text(text: str) -> bytes:
@@ -227,13 +234,3 @@ def _phase(block: Opaque) -> str:
     """The phase of the text that follows (see `responses_reader`); blank for an item of the provider's."""
     data = msgspec.json.decode(block.data)
     return "" if "type" in data else data.get("phase", "")
-
-
-def _tool(tool: ToolSpec, strict: bytes) -> bytes:
-    """`strict` is said because it is the API's default, which demands schemas without optional fields."""
-    return b'{"type":"function","name":%s,"description":%s,"parameters":%s%s}' % (
-        quoted(tool.name),
-        quoted(tool.description),
-        msgspec.json.format(tool.schema.encode(), indent=-1),
-        strict,
-    )

@@ -79,6 +79,16 @@ STYLES: dict[SchemaStyle, Style] = {
     # ggml-org/llama.cpp#26930, #27580 (patterns), #14227, #17574
     "grammar": Style(KEPT - {"pattern"}, frozenset(("date", "time", "date-time", "uuid")), typed=True, apart=True),
     # Databricks docs, Function calling, limitations
+    # for a server that was seen to refuse a schema: what every one takes
+    "least": Style(
+        frozenset(("type", "title", "description", "properties", "required", "items", "enum")),
+        frozenset(),
+        typed=True,
+        apart=True,
+        closed=False,
+        texts=True,
+        keys=True,
+    ),
     "simple": Style(KEPT - {"anyOf", "pattern", "minLength", "maxLength", "minItems", "maxItems", *NUMBERS}),
 }
 

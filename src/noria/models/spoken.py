@@ -6,19 +6,31 @@ Owns: those. Must not know: any one dialect's bytes.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import Any, ClassVar, Generic, Protocol, TypeVar, assert_never
 
-from noria.core.content import Image, Part
+import msgspec
+from msgspec.structs import replace
+
+from noria.core.content import Call, Image, Part
 from noria.core.effects import Calls
-from noria.core.ports import ToolSpec
+from noria.core.ports import Answered, CallDelta, CallReady, Delta, Emit, Failure, ToolSpec
 from noria.core.transcript import Entry, Note, Prompt, Step, Summary, Transcript
 from noria.models import words
 from noria.models.catalog import Endpoint, auth_headers, join
-from noria.models.encode import ANY_ID, History, Images, WireIds
+from noria.models.dialect import Decoder
+from noria.models.encode import IDS, History, Images, WireIds, schema_bytes
+from noria.models.names import Names
 from noria.models.pictures import Pictures
+from noria.models.profiles import Profile
 from noria.models.retry import REASONING_ITEMS
+
+FEW = 6  # facts that one session learns of a server
+IN_HISTORY = frozenset(
+    ("reasoning_content", "reasoning_details", "reasoning_opaque", "thinking_blocks", "extra_content",
+     "provider_specific_fields", "ids", "bridge", "reasoning", "empty", REASONING_ITEMS)
+)  # fmt: skip
+"""What is learned of these is another form of the entries."""
 
 K = TypeVar("K")
 K_in = TypeVar("K_in", contravariant=True)
@@ -30,6 +42,37 @@ class Listed(Protocol[K_in]):
     def add(self, kept: K_in) -> None:
         """One more entry."""
         ...
+
+
+class Renamed:
+    """A reader (`models.dialect.Decoder`) whose reply names the tools as they are called here."""
+
+    def __init__(self, reader: Decoder, names: Names) -> None:
+        self._reader = reader
+        self._names = names
+        self.event = reader.event
+        self.whole = reader.whole
+
+    @property
+    def done(self) -> bool:
+        """As the reader's."""
+        return self._reader.done
+
+    @property
+    def ended(self) -> bool:
+        """As the reader's."""
+        return self._reader.ended
+
+    def result(self) -> Answered | Failure:
+        """As the reader's, the calls renamed."""
+        answer = self._reader.result()
+        if isinstance(answer, Failure) or not answer.reply.calls:
+            return answer
+        own = self._names.own
+        if all(own(call.name) == call.name for call in answer.reply.calls):
+            return answer
+        blocks = tuple(replace(b, name=own(b.name)) if isinstance(b, Call) else b for b in answer.reply.blocks)
+        return replace(answer, reply=replace(answer.reply, blocks=blocks))
 
 
 L = TypeVar("L", bound=Listed[Any])  # of K: a bound cannot say so
@@ -46,7 +89,7 @@ class Spoken(Generic[K, L]):
 
     path: ClassVar[str] = ""
     optional: ClassVar[frozenset[str]] = frozenset()
-    ids: ClassVar[str] = ANY_ID
+    ids: ClassVar[str] = ""
     types: ClassVar[frozenset[str] | None] = None
 
     def __init__(
@@ -55,19 +98,36 @@ class Spoken(Generic[K, L]):
         tools: Sequence[ToolSpec] = (),
         images: Images | None = None,
         learned: set[str] | None = None,
+        session: str = "",
     ) -> None:
         """`tools` are offered in the order given; `images` has the bytes of attachments. `learned`: what is known of
-        this model at this server, by all who ask it; it is read here and added to."""
+        this model at this server, by all who ask it; it is read here and added to. `session`: its id, by which a
+        provider finds its cache."""
         self._endpoint = endpoint
         self._tools = tools
+        self._session = session
         self._learned = set() if learned is None else learned
-        self._without = set(self._learned)
-        self._pictures = Pictures(images, taken=endpoint.profile.images, types=self.types)
-        self._ids = WireIds(self.ids)
+        self._taught = 0
+        self._profile: Profile = endpoint.profile
+        self._without = set(endpoint.profile.omit)
+        self._level = endpoint.reasoning_effort
+        self._most = 0  # the output limit that the server named; 0 where it did not
+        for fact in sorted(self._learned):
+            self._take(fact)
+        self._called = Names(tool.name for tool in tools)
+        self._pictures = Pictures(
+            images, taken=self._profile.images, types=self.types, documents=self._profile.documents
+        )
+        self._begin()
         self._forget()
+
+    def _begin(self) -> None:
+        """What a dialect has of its own, before the first entry."""
 
     def _forget(self) -> None:
         """Every entry is encoded anew."""
+        pattern, made = IDS[self._profile.ids]
+        self._ids = WireIds(self.ids if self.ids and self._profile.ids == "any" else pattern, made)
         self._history: History[K] = History(self._entry)
         self._list: L = self._new()
 
@@ -80,11 +140,17 @@ class Spoken(Generic[K, L]):
 
     def url(self) -> str:
         """Where requests go."""
-        url = join(self._endpoint.base_url, self._path())
-        if self._endpoint.auth == "query" and self._endpoint.key:
+        endpoint, profile = self._endpoint, self._profile
+        if profile.address == "azure":
+            from noria.models.places import azure
+
+            url = azure(endpoint.base_url, self._path(), endpoint.model, profile.version)
+        else:
+            url = join(endpoint.base_url, self._path())
+        if endpoint.auth == "query" and endpoint.key:
             from urllib.parse import quote
 
-            url += ("&" if "?" in url else "?") + "key=" + quote(self._endpoint.key, safe="")
+            url += ("&" if "?" in url else "?") + "key=" + quote(endpoint.key, safe="")
         return url
 
     def _path(self) -> str:
@@ -101,22 +167,83 @@ class Spoken(Generic[K, L]):
     # -- what is refused -----------------------------------------------------------------------------------------
 
     def learn(self, culprit: str, words: str) -> bool:
-        """A request was refused because of `culprit`, in these words: whether the next one does without it."""
-        for name in re.findall(r"[a-z_]+", culprit):
-            if name in self.optional and name not in self._without:
-                self._note(name)
-                self._changed(name)
-                return True
-        return False
+        """A request was refused because of `culprit`, in these words: whether the next one is sent in another form, or
+        does without it. What is needed for its meaning (tools, messages) stays."""
+        from noria.models.learning import Now, lesson
+
+        if self._taught >= FEW:
+            return False
+        optional = (self.optional | self._profile.extra.keys() | self._returned) - self._without
+        fact = lesson(culprit, words, Now(optional, self._profile, self._limit, self._level))
+        if not fact:
+            return False
+        self._taught += 1
+        self._note(fact)
+        name = fact.partition("=")[0]
+        if name in IN_HISTORY:
+            self._forget()
+        self._changed(name)
+        return True
+
+    @property
+    def _returned(self) -> frozenset[str]:
+        """The fields of the history that can stay away."""
+        return frozenset()
+
+    @property
+    def _limit(self) -> int:
+        """The output limit that is sent; 0 where none is."""
+        limit = self._endpoint.max_output_tokens
+        return min(limit, self._most) if limit and self._most else limit
 
     def _note(self, fact: str) -> None:
         """Remember it; what a history holds says nothing of other sessions."""
-        self._without.add(fact)
+        self._take(fact)
         if fact != REASONING_ITEMS:
             self._learned.add(fact)
 
+    def _take(self, fact: str) -> None:
+        """What is known from now on: the name of what is left out, or `field=value` (see `models.learning`)."""
+        name, mark, value = fact.partition("=")
+        if not mark:
+            self._without.add(fact)
+        elif name == "limit":
+            self._most = min(int(value), self._most or int(value))
+        elif name == "level":
+            self._level = value if self._level else ""
+        else:
+            kept = value == "true" if value in ("true", "false") else value
+            self._profile = replace(self._profile, **{name: kept})
+
     def _changed(self, name: str) -> None:
-        """Something is left out from now on: what was made with it is made anew."""
+        """Something is said otherwise from now on: what was made with it is made anew."""
+
+    # -- what every dialect says ---------------------------------------------------------------------------------
+
+    def _schema(self, tool: ToolSpec) -> bytes:
+        """The schema of a tool as the server takes it."""
+        return schema_bytes(tool.schema, self._profile.schema)
+
+    def _extra(self) -> list[tuple[str, bytes]]:
+        """The fields that a profile adds to every body."""
+        return [(name, msgspec.json.encode(value)) for name, value in self._profile.extra.items()]
+
+    def _heard(self, reader: Decoder) -> Decoder:
+        """The reader, with the tools' own names in what it reads."""
+        return Renamed(reader, self._called)
+
+    def _emit(self, emit: Emit) -> Emit:
+        """Where the deltas of an answer go, with the tools' own names in them."""
+        own = self._called.own
+
+        def renamed(delta: Delta | CallReady) -> None:
+            if isinstance(delta, CallReady):
+                delta = replace(delta, call=replace(delta.call, name=own(delta.call.name)))
+            elif isinstance(delta, CallDelta):
+                delta = replace(delta, name=own(delta.name))
+            emit(delta)
+
+        return renamed
 
     # -- requests ------------------------------------------------------------------------------------------------
 

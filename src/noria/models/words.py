@@ -22,6 +22,7 @@ NOTHING = "(an empty message)"
 BELOW = "shown below"
 GONE = "left out: its bytes are gone"
 NO_IMAGES = "left out: this model takes no images"
+NO_DOCUMENTS = "left out: this model takes no documents"
 ODD_IMAGE = "left out: this model takes {types}"
 
 CODES: dict[Code, str] = {
@@ -77,10 +78,11 @@ def elided(result: Result) -> str:
 
 
 def image_note(image: Image, why: str = "") -> str:
-    """The text that stands for an image: withheld because a provider refused it, or for another reason."""
+    """The text that stands for an image or a document: withheld, as a provider refused it, or for another reason."""
+    kind = "document" if image.media_type == "application/pdf" else "image"
     size = f", {image.size:,} bytes" if image.size else ""
     reason = why or "withheld: the provider could not process it"
-    return f"[image ({image.media_type}{size}) {reason}]"
+    return f"[{kind} ({image.media_type}{size}) {reason}]"
 
 
 def note_text(note: Note) -> str:

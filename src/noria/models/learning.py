@@ -1,0 +1,129 @@
+"""What a refusal teaches of a server: one fact, by which the same request is sent in another form of the same meaning.
+
+Owns: reading refusals for that. Must not know: any one dialect's bodies, who remembers. Loaded with the first refusal.
+A fact is text: the name of a parameter that is left out, or `field=value`, where the field is one of the profile's,
+`limit` (the most tokens of a reply) or `level` (how hard to think). Tools and messages are never left out.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+
+import msgspec
+
+from noria.models.profiles import Profile
+
+LEVELS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
+LIMITS = ("max_tokens", "max_completion_tokens", "max_output_tokens", "maxOutputTokens", "max_new_tokens")
+OTHER_LIMIT = {"max_tokens": "max_completion_tokens", "max_completion_tokens": "max_tokens"}
+"""The two names of the output limit in chat."""
+SENT_BACK = ("reasoning_content", "reasoning_details", "reasoning_opaque", "thinking_blocks", "extra_content",
+             "provider_specific_fields")  # fmt: skip
+"""Fields of a reply that go back with it, and can stay away."""
+
+_MOST = (
+    r"> (\d[\d,]*)",
+    r"(?:at most|less than or equal to|no more than|must be <=?|<=|maximum(?: value)?(?: is| of)?|model limit of"
+    r"|limit of|cannot exceed|not exceed|up to)[^\d\[]{0,24}(\d[\d,]*)",
+    r"[\[(]\s*\d+\s*,\s*(\d[\d,]*)\s*[\])]",
+)
+"""How a refusal names the highest output limit: a number after words that say so, or the end of a range."""
+_ADMITTED = re.compile(r"(?:supported|valid|allowed|accepted|possible|one of|must be|should be|expected|choose)", re.I)
+
+
+class Now(msgspec.Struct, frozen=True):
+    """What was asked for. `optional`: what can be left out; `sent`: the output limit; `level`: how hard to think."""
+
+    optional: Collection[str]
+    profile: Profile
+    sent: int = 0
+    level: str = ""
+
+
+def lesson(culprit: str, words: str, now: Now) -> str:
+    """The fact that a refusal teaches; nothing where it teaches none."""
+    return (
+        _other_name(culprit, words, now)
+        or _limit(culprit, words, now)
+        or _level(culprit, words, now)
+        or _form(words, now)
+        or _left_out(culprit, now)
+        or _schema(culprit, words, now)
+        or _left_out_by_words(culprit, words, now)
+    )
+
+
+def _other_name(culprit: str, words: str, now: Now) -> str:
+    """The output limit goes by its other name, where the refusal says that name."""
+    name = now.profile.output_parameter
+    other = OTHER_LIMIT.get(name, "")
+    if other and name in _names(culprit) and re.search(rf"\b{other}\b", words):
+        return f"output_parameter={other}"
+    return ""
+
+
+def _limit(culprit: str, words: str, now: Now) -> str:
+    """A limit that is too high for the model becomes the one that is named."""
+    if not now.sent or not (set(_names(culprit)) & set(LIMITS) or any(name in words for name in LIMITS)):
+        return ""
+    for pattern in _MOST:
+        for found in re.finditer(pattern, words, re.I):
+            most = int(found[1].replace(",", ""))
+            if 0 < most < now.sent:
+                return f"limit={most}"
+    return ""
+
+
+def _level(culprit: str, words: str, now: Now) -> str:
+    """A level of thinking that the model has not becomes the nearest of those that are named, the lower of two."""
+    if now.level not in LEVELS or not re.search(r"effort|reasoning", f"{culprit} {words}", re.I):
+        return ""
+    start = _ADMITTED.search(words)
+    named = re.findall(rf"\b(?:{'|'.join(LEVELS)})\b", words[start.end() :] if start else "")
+    others = sorted({LEVELS.index(word) for word in named} - {LEVELS.index(now.level)})
+    if not others or now.level in named:
+        return ""
+    wanted = LEVELS.index(now.level)
+    return f"level={LEVELS[min(others, key=lambda at: (abs(at - wanted), at))]}"
+
+
+def _form(words: str, now: Now) -> str:
+    """A form of the history that this server demands: see the rows of servers.py that have it."""
+    demands = (
+        (r"tool call id.{0,80}length of 9", "ids=nine", now.profile.ids != "nine"),
+        (r"unexpected role 'user' after role 'tool'", "bridge=true", not now.profile.bridge),
+        (
+            r"reasoning_content.{0,80}(?:missing|must be passed|required)|missing.{0,20}reasoning_content",
+            "reasoning=reasoning_content",
+            now.profile.reasoning != "reasoning_content",
+        ),
+        (r"invalid message content type: <nil>", "empty=blank", now.profile.empty != "blank"),
+    )
+    return next((fact for pattern, fact, new in demands if new and re.search(pattern, words, re.I)), "")
+
+
+def _left_out(culprit: str, now: Now) -> str:
+    """What is optional, and blamed by name."""
+    return next((name for name in _names(culprit) if name in now.optional), "")
+
+
+def _left_out_by_words(culprit: str, words: str, now: Now) -> str:
+    """What is optional, and named in quotes where nothing else is blamed."""
+    if culprit:
+        return ""
+    return next((name for name in re.findall(r"['\"`]([a-z_]+)['\"`]", words) if name in now.optional), "")
+
+
+def _schema(culprit: str, words: str, now: Now) -> str:
+    """A schema of a tool that the server cannot read is said with the fewest keywords."""
+    if now.profile.schema == "least":
+        return ""
+    blamed = re.search(r"input_schema|parameters|function_declarations|tools\b", culprit)
+    said = re.search(r"\bschema\b|function_declarations|grammar", words, re.I)
+    return "schema=least" if said and (blamed or not culprit or "schema" in culprit) else ""
+
+
+def _names(culprit: str) -> list[str]:
+    """The names in a culprit, which may be a path (`reasoning.effort`, `tools[0].strict`) or several."""
+    return re.findall(r"[A-Za-z][A-Za-z_]*", culprit)
