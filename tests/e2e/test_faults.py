@@ -66,7 +66,8 @@ NOT_OF = {"messages": ("tool_use_failed",), "gemini": ("tool_use_failed",)}
 LONG = "# a line of no use at all\n" * 1_000
 """What makes a history that can be made smaller: in the session "long", whose overflow comes one step later."""
 TIMES = {"reset": 2}
-"""A request that dies with a connection that was kept is made again on a new one at once; the second is a failure."""
+"""A request that dies with a connection that was kept is made again on a new one at once, and both count; the second is
+a failure."""
 HALF = ("cut", "eof", "error", "stall", "ping")
 """What breaks a reply off in its middle."""
 SILENT = ("silent", "stall", "ping")
@@ -166,8 +167,8 @@ def check(one: Outcome, last: Request, stream: bool) -> None:
     fault, first, second = one.fault, one.first, one.second
     assert (second.outcome, second.text) == ("completed", END), (fault, second)
     assert (one.passes, one.count) == (True, "once\n"), fault
+    assert first.usage.requests == one.asked, fault
     asked = one.asked - TIMES.get(fault, 1) + 1
-    assert first.usage.requests == asked, fault
     text = last.raw.decode()
     assert text.count("The area, then the price.") == text.count("echo once >> count") == 1, fault
     assert text.count("fix both bugs") == text.count("Is it all done?") == 1 and last.steps == 4, fault

@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from noria.core.transcript import Prompt
     from noria.guard.gates import Gates
     from noria.models.client import Chain, Completing
+    from noria.models.rotate import Tell
     from noria.sessions.journal import SessionJournal
     from noria.sessions.memory import MemoryJournal
     from noria.sessions.store import Store
@@ -196,7 +197,7 @@ async def build(
     if which.kind != "memory":
         store = shared.store(settings.data) if shared else _store(settings)
     try:
-        tools = _tools(settings, more, builtin() if brought.builtin else ToolSet())
+        tools = _tools(settings, more, builtin(settings.web, settings.memory) if brought.builtin else ToolSet())
         journal = brought.journal or await _journal(store, which, settings.workspace)
         notice = await store.ready() if store else ""
         notices = (notice,) if notice else ()
@@ -288,18 +289,18 @@ async def _furnish(
     readable = (outputs.folder,) if outputs else ()
     gate = Gates(tools, toolbox.claims, root, mode=settings.mode, asked=asked, readable=readable)
     toolbox.strayed, toolbox.keep = gate.strayed, journal.put
-    specs = tuple(t.spec for t in advertised(settings.mode, tools) if not t.missing)
+    specs = tuple(t.spec for t in advertised(settings.mode, tools, asked) if not t.missing)
     own = model is None and shared is None
-    model = model or _model(settings, specs, journal, shared)
+    windows = Windows(settings.models)
+    bus, claims = _RecordingBus(record, nested.forget, windows), shared.claims(root) if shared else None
+    model = model or _model(settings, specs, journal, shared, lambda level, text: bus.publish(Notice(level, text)))
     day = _day(journal.row(1).at if _length(journal) else clock.now())
     guidance = project_guidance(root, settings.config_folder) if brought.system is None else Guidance()
-    windows = Windows(settings.models)
     chain = tuple(windows.spec(e.spec) for e in settings.models)
     opened = _opened(settings, root, specs, day, guidance.text, chain, brought.system)
     notices = (*notices, *guidance.notices, *_missing(tools))
     stop = brought.stop or _AlwaysStop()
     parts = Parts(model, Learning(PlainCompactor(model.complete), windows), gate, toolbox, stop, journal, clock)
-    bus, claims = _RecordingBus(record, nested.forget, windows), shared.claims(root) if shared else None
     if _length(journal):
         from noria.app.resume import Today, commands_folder, finished_calls, resume
 
@@ -335,20 +336,28 @@ def _tidy(house: House, outputs: SpillFolder, kept: bool, now: int) -> None:
 
 
 def _model(
-    settings: Settings, specs: tuple[ToolSpec, ...], journal: SessionJournal | MemoryJournal, shared: Shared | None
+    settings: Settings,
+    specs: tuple[ToolSpec, ...],
+    journal: SessionJournal | MemoryJournal,
+    shared: Shared | None,
+    tell: Tell,
 ) -> Completing:
     """The configured models; where sessions share, one that is forgotten at rest."""
     if shared is None:
-        return _chain(settings, specs, journal, None)
+        return _chain(settings, specs, journal, None, tell)
     from noria.app.shared import Resting
 
-    return Resting(lambda: _chain(settings, specs, journal, shared))
+    return Resting(lambda: _chain(settings, specs, journal, shared, tell))
 
 
 def _chain(
-    settings: Settings, specs: tuple[ToolSpec, ...], journal: SessionJournal | MemoryJournal, shared: Shared | None
+    settings: Settings,
+    specs: tuple[ToolSpec, ...],
+    journal: SessionJournal | MemoryJournal,
+    shared: Shared | None,
+    tell: Tell,
 ) -> Chain:
-    """The configured models, over one transport."""
+    """The configured models, over one transport; what they do beside a request is told."""
     from noria.models.client import Chain, http_model
     from noria.models.transport import Transport
 
@@ -357,7 +366,7 @@ def _chain(
         from noria.app.debug import TracedTransport
 
         transport = TracedTransport(settings.debug)
-    models = (http_model(e, tools=specs, images=journal, transport=transport) for e in settings.models)
+    models = (http_model(e, tools=specs, images=journal, transport=transport, tell=tell) for e in settings.models)
     return Chain({e.name: model for e, model in zip(settings.models, models, strict=True)})
 
 
@@ -393,7 +402,7 @@ def _missing(tools: ToolSet) -> list[str]:
     """A line for each thing that tools need and this machine has not, with the tools that are not offered for it."""
     lacking: dict[str, list[str]] = {}
     for each in tools:
-        if why := each.missing:
+        if (why := each.missing) and not each.off:
             lacking.setdefault(why, []).append(each.name)
     return [f"{' and '.join(names)} not offered: {why}" for why, names in lacking.items()]
 
