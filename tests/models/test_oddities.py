@@ -116,6 +116,19 @@ CHAT: dict[str, tuple[list[Any], Means]] = {
                                       {"index": 0, "delta": {"content": "Hi"}}]}, END], SAID),
     "message instead of delta": ([{"choices": [{"message": {"content": "Hi"}, "finish_reason": "stop"}]}], SAID),
     "an empty delta beside a message": ([{"choices": [{"delta": {}, "message": {"content": "Hi"}}]}, END], SAID),
+    "messages in pieces": ([{"choices": [{"message": {"content": "H"}}]}, {"choices": [{"message": {"content": "i"}}]},
+                            END], SAID),
+    "the whole message after its pieces": (
+        [delta(content="Hi"), call(fn(A, "read", id="c1", index=0)),
+         {"object": "chat.completion", "choices": [{"index": 0, "finish_reason": "stop", "message": {
+             "content": "Hi", "tool_calls": [fn(A, "read", id="c1")]}}]}], Means("Hi", (("c1", "read", A),))),
+    "the whole message so far, beside each piece": (
+        [{"choices": [{"delta": {"content": "H"}, "message": {"content": "H"}}]},
+         {"choices": [{"delta": {"content": "i"}, "message": {"content": "Hi"}}]},
+         {"choices": [{"delta": {}, "message": {"content": "Hi"}, "finish_reason": "stop"}]}], SAID),
+    "thinking as a part": ([delta(content=[{"type": "reasoning", "summary": [{"type": "summary_text", "text": "h"}]}]),
+                            delta(content=[{"type": "thinking", "thinking": [{"type": "text", "text": "m"}]}]),
+                            delta(content=[{"type": "text", "text": "Hi"}]), END], Means("Hi", thought="hm")),
     "text instead of delta": ([{"choices": [{"text": "Hi", "finish_reason": "stop"}]}], SAID),
     "content in parts": ([delta(content=[{"type": "text", "text": "H"}, {"type": "text", "text": "i"}]), END], SAID),
     "a role alone": ([delta(role="assistant"), delta(role="assistant", content="Hi"), END], SAID),
@@ -131,6 +144,7 @@ CHAT: dict[str, tuple[list[Any], Means]] = {
     "tool_calls without calls": ([delta(content="Hi"), delta("tool_calls")], SAID),
     "two finish reasons": ([call(fn(A, "read", id="c1", index=0)), delta("tool_calls"), delta("stop")], ONE),
     "stop after length": ([delta("length", content="Hi"), delta("stop")], Means("Hi", end="cut")),
+    "a full window": ([delta("model_context_window_exceeded", content="Hi")], Means(kind="context_overflow")),
     "stop after content_filter": ([delta("content_filter", content="Hi"), delta("stop")],
                                   Means(kind="content_filtered")),
     "more after the finish reason": ([delta("stop", content="H"), delta(content="i")], SAID),
@@ -388,6 +402,9 @@ LAST = json.dumps(delta("stop"))
         (f"data: {HI}\n\ndata: {{broken", Means(kind="truncated", words="1 frames could not be read")),
         ("event: error\ndata: upstream is gone\n\n", Means(kind="server", words="upstream is gone")),
         (f'data: {HI}\n\nevent: error\ndata: {{"message": "boom"}}\n\n', Means(kind="server", words="boom")),
+        (f'data: {HI}\n\nerror: {{"code":500,"message":"boom"}}\n\n', Means(kind="server", words="boom")),
+        (f'data: {HI}\n\n{{"error":"boom"}}\n', Means(kind="server", words="boom")),
+        (f"{{}}\ndata: {HI}\n\ndata: {LAST}\n\n", SAID),
         ("data: null\n\ndata: 3\n\ndata: [DONE]\n\n", Means(kind="bad_request", words="chat dialect")),
     ],
 )
@@ -428,6 +445,15 @@ def test_many_small_deltas_cost_what_they_are(dialect: str) -> None:
 
     took(500)
     assert took(40_000) < 12 * max(took(10_000), 0.01)
+
+
+def test_calls_in_a_second_choice_are_those_of_the_reply() -> None:
+    """GitHub Copilot, with Claude. The text of another choice is left out."""
+    first = {"index": 0, "message": {"content": "Hi"}, "finish_reason": "tool_calls"}
+    second = {"index": 1, "message": {"content": None, "tool_calls": [fn(A, "read", id="c1")]}}
+    other = {"index": 1, "message": {"content": "Ho", "tool_calls": [fn(A, "read", id="c1")]}}
+    compare(read_whole({"choices": [first, second]}), Means("Hi", (("c1", "read", A),)))
+    compare(read_whole({"choices": [first, other]}), SAID)
 
 
 @pytest.mark.seed("J05")

@@ -377,7 +377,7 @@ def _continues(slot: Slot, wire_id: str, name: str, arguments: str) -> bool:
     if wire_id and slot.wire_id and wire_id != slot.wire_id:
         return False
     if name and slot.name:
-        if wire_id and wire_id == slot.wire_id and slot.repeats(arguments):
+        if name == slot.name and wire_id and wire_id == slot.wire_id and slot.repeats(arguments):
             return True
         return name == slot.name and not (arguments.strip() and slot.whole())
     return True

@@ -10,17 +10,19 @@ from collections.abc import Sequence
 from typing import Any
 
 from noria.core.content import Usage
+from noria.core.events import FailureKind
 from noria.core.ports import Answered, Emit, Failure
 from noria.models.accumulate import Held
 from noria.models.kept import BESIDE, LISTS, WHOLE, Pieces
 from noria.models.reader import FrameReader, arguments_of, dumps, index_of, text_of, tokens_of
 
-CUT = frozenset(("length", "max_tokens", "max_output_tokens", "model_length", "model_context_window_exceeded"))
+CUT = frozenset(("length", "max_tokens", "max_output_tokens", "model_length"))
 FILTERED = frozenset(
     ("content_filter", "content_filtered", "safety", "recitation", "blocklist", "prohibited_content", "sensitive")
 )
-FAULTS = {
+FAULTS: dict[str, FailureKind] = {
     "error": "server",
+    "model_context_window_exceeded": "context_overflow",
     "insufficient_system_resource": "overloaded",
     "abort": "truncated",
     "network_error": "server",
@@ -40,6 +42,7 @@ class ChatReader(FrameReader):
         self._lists: dict[str, Pieces] = {}
         self._beside: dict[str, Any] = {}
         self._held: Held | None = None
+        self._pieces = False  # whether it comes in deltas
 
     @property
     def ended(self) -> bool:
@@ -96,12 +99,15 @@ class ChatReader(FrameReader):
     def _choice(self, choice: dict[str, Any]) -> None:
         """The first choice's delta, or its whole message."""
         if choice.get("index") not in (0, None, "0"):
-            return  # another choice: one was asked for
+            self._another(choice.get("message"))
+            return
         delta = choice.get("delta")
-        if not delta or type(delta) is not dict:
-            delta = choice.get("message")
-        if isinstance(delta, dict):
+        if delta and type(delta) is dict:
+            self._pieces = True
             self._delta(delta)
+        elif isinstance(message := choice.get("message"), dict):
+            if not self._pieces:  # else it says once more, in the end, what came
+                self._delta(message)
         elif isinstance(choice.get("text"), str):
             self._gathered.text(choice["text"])
         finish = choice.get("finish_reason")
@@ -111,6 +117,12 @@ class ChatReader(FrameReader):
             self._count(choice["usage"])
         if choice.get("error"):
             self._fail(choice["error"])
+
+    def _another(self, message: object) -> None:
+        """Another choice than the first: one was asked for. But GitHub Copilot gives the calls of a reply in a second
+        one (Claude there)."""
+        if isinstance(message, dict) and not message.get("content") and not self._gathered.has_calls:
+            self._calls(message.get("tool_calls"))
 
     @property
     def _graver(self) -> bool:
@@ -130,14 +142,16 @@ class ChatReader(FrameReader):
         refusal = delta.get("refusal")
         if isinstance(refusal, str):
             gathered.text(refusal)
-        calls = delta.get("tool_calls")
-        if calls:
-            for place, call in enumerate(calls if isinstance(calls, list) else [calls]):
-                if isinstance(call, dict):
-                    self._call(call, apart=place > 0)
+        if calls := delta.get("tool_calls"):
+            self._calls(calls)
         old = delta.get("function_call")
         if isinstance(old, dict):
             gathered.call(None, "", text_of(old.get("name")), arguments_of(old.get("arguments")))
+
+    def _calls(self, calls: object) -> None:
+        for place, call in enumerate(calls if isinstance(calls, list) else [calls]):
+            if isinstance(call, dict):
+                self._call(call, apart=place > 0)
 
     def _more(self, delta: dict[str, Any]) -> None:
         """Thinking, and what only the provider understands: it belongs before the text and the calls."""
@@ -161,15 +175,20 @@ class ChatReader(FrameReader):
             self._held = self._gathered.opaque(first=True)
 
     def _parts(self, content: object) -> None:
-        """Content as a list: text, and a model's thinking."""
+        """Content as a list: text, and a model's thinking (Mistral's `thinking`, Databricks' `reasoning`)."""
         for part in content if isinstance(content, list) else [content]:
             if isinstance(part, str):
                 self._gathered.text(part)
             elif isinstance(part, dict):
-                self._gathered.text(text_of(part.get("text")) or text_of(part.get("refusal")))
-                thinking = part.get("thinking")
-                for piece in thinking if isinstance(thinking, list) else [thinking]:
-                    self._gathered.reasoning(text_of(piece.get("text") if isinstance(piece, dict) else piece))
+                said = text_of(part.get("text")) or text_of(part.get("refusal"))
+                thinks = part.get("type") in ("thinking", "reasoning")
+                (self._gathered.reasoning if thinks else self._gathered.text)(said)
+                for name in ("thinking", "summary", "reasoning"):
+                    self._thinking(part.get(name))
+
+    def _thinking(self, thinking: object) -> None:
+        for piece in thinking if isinstance(thinking, list) else [thinking]:
+            self._gathered.reasoning(text_of(piece.get("text") if isinstance(piece, dict) else piece))
 
     def _call(self, call: dict[str, Any], *, apart: bool) -> None:
         index = call.get("index")
@@ -217,8 +236,7 @@ class ChatReader(FrameReader):
         if self._finish in FILTERED:
             return Failure("content_filtered", detail=f"the provider's filter ended the reply ({self._finish})")
         if self._finish in FAULTS:
-            kind = FAULTS[self._finish]
-            return Failure(kind, detail=f"the provider ended the reply with {self._finish!r}")  # type: ignore[arg-type]
+            return Failure(FAULTS[self._finish], detail=f"the provider ended the reply with {self._finish!r}")
         if self._held:
             lists = {name: pieces.whole() for name, pieces in self._lists.items()}
             self._held.data = dumps({"message": lists | self._beside})

@@ -23,7 +23,8 @@ class Parser:
     """Feed it bytes, cut anywhere; it gives the events that are whole.
 
     Line ends are LF, CRLF or CR; a byte order mark, comments, unknown fields and blanks before a field are skipped;
-    a blank after the colon is optional. A byte that is not UTF-8 becomes one U+FFFD. Events without data are dropped.
+    a blank after the colon is optional. A line of bare JSON is data, and `error: DATA` an event of that name. A byte
+    that is not UTF-8 becomes one U+FFFD. Events without data are dropped.
     `alive` counts the data lines, and the pieces of lines that are no comments and not blank, so that a caller can
     tell a server that works from one that only keeps the connection open.
     """
@@ -95,7 +96,14 @@ class Parser:
 
     def _field(self, line: bytes) -> None:
         name, _, value = line.lstrip(b" \t").partition(b":")
-        if name == b"data":
+        if name[:1] == b"{":  # JSON without a field's name: how Ollama says that it failed
+            self._data.append(line)
+            self.alive += 1
+        elif name == b"error":  # llama.cpp's
+            self._name = name
+            self._data.append(value.removeprefix(b" "))
+            self.alive += 1
+        elif name == b"data":
             self._data.append(value.removeprefix(b" "))
             self.alive += 1
         elif name == b"event":
