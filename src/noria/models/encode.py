@@ -95,7 +95,7 @@ class WireIds:
 PLAIN = frozenset(("plain", "openai", "anthropic", "moonshot"))
 _SCHEMA = frozenset(
     ("type", "title", "description", "properties", "required", "items", "additionalProperties", "enum", "default",
-     "minimum", "maximum", "minLength", "maxLength", "minItems", "maxItems")
+     "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "minLength", "maxLength", "minItems", "maxItems")
 )  # fmt: skip
 _PROPERTY = re.compile(r"[a-zA-Z0-9_.-]{1,64}").fullmatch
 
@@ -125,6 +125,8 @@ def _simple(schema: object, depth: int) -> bool:
     if not (
         isinstance(table, dict) and isinstance(names, list) and all(isinstance(n, str) and n in table for n in names)
     ):
+        return False
+    if any(isinstance(schema.get(old), bool) for old in ("exclusiveMinimum", "exclusiveMaximum")):  # draft 4
         return False
     if (schema["type"] == "array") != ("items" in schema) or depth > 20 or (names == [] and "required" in schema):
         return False

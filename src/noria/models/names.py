@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from hashlib import sha256
 
 LONGEST = 64
 _LEGAL = re.compile(r"[a-zA-Z0-9_-]{1,64}")
@@ -26,6 +25,8 @@ def wire_name(name: str) -> str:
 
 def _marked(name: str) -> str:
     """A legal name that no other name has: its beginning, and a mark made from all of it."""
+    from hashlib import sha256  # only where names have to be told apart
+
     mark = sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:8]
     return f"{wire_name(name)[: LONGEST - 9]}_{mark}"
 
