@@ -12,11 +12,12 @@ from msgspec.structs import replace
 
 from noria.core.content import Usage
 from noria.core.errors import UsageError
-from noria.core.state import ModelSpec
+from noria.core.state import ModelSpec, Policy
 from noria.models.idle import Idle
 from noria.models.known import Price, Tariff, known
 from noria.models.profiles import Profile
 
+LINE = Policy().line
 AUTHS = ("bearer", "x-api-key", "api-key", "x-goog-api-key", "query", "none")
 
 
@@ -75,8 +76,12 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def spec(self) -> ModelSpec:
-        """What the machine knows of it."""
-        return ModelSpec(self.name, self.context_window)
+        """What the machine knows of it. Where the reply's limit is set, what goes in and the longest reply have to fit
+        the window together: the line at which a history is compacted is no later than that."""
+        window, output = self.context_window, self.max_output_tokens
+        if 0 < output < window:
+            window = min(window, -((output - window) * 1_000 // LINE))
+        return ModelSpec(self.name, window)
 
     @property
     def voice(self) -> str:
