@@ -130,8 +130,27 @@ async def compaction(root: pathlib.Path) -> float:
     return took
 
 
+async def printing(root: pathlib.Path) -> float:
+    """While a command prints as fast as it can, and another one does so in the background."""
+    mark = f"noria-yes-{time.monotonic_ns()}"
+    loud = f"exec -a {mark} yes"
+    calls = [call("run_command", command=loud, background=True), call("run_command", command=loud)]
+    rig = await Rig(root, [calls]).open()
+    await rig.prompt("go")
+    await _until(rig, lambda: len(processes_with(mark)) >= 2)
+    await asyncio.sleep(0.1)
+    took = await _interrupt(rig)
+    await rig.driver.reaped()
+    assert len(processes_with(mark)) == 1  # the task goes on
+    await rig.driver.parts.toolbox.close()  # type: ignore[attr-defined]
+    assert processes_with(mark) == []
+    await _next_prompt_works(rig)
+    await rig.close()
+    return took
+
+
 SCENARIOS: dict[str, Callable[[pathlib.Path], Awaitable[float]]] = {
-    "stream": stream, "commands": commands, "backoff": backoff, "compaction": compaction,
+    "stream": stream, "commands": commands, "printing": printing, "backoff": backoff, "compaction": compaction,
 }  # fmt: skip
 
 

@@ -102,6 +102,8 @@ class Session:
         if self.state.turn is None:
             house.begin_turn()
             news = house.news.with_prompt() if house.news else []
+        elif house.news and mode == "steer":
+            house.news.with_steering()
         shown = [_image(house.keep, data, kind) for data, kind in images if house.keep]
         await house.driver.send(ev.Submitted(Prompt((Text(prompt), *news, *shown)), mode))
 
@@ -179,11 +181,19 @@ class Session:
             self._house.gate.asked = self._house.settings.on_ask
 
     async def decide(self, ask: Decide, allow: bool, reason: str = "") -> None:
-        """A person's word on a call that waits for it; `reason` tells the model why not."""
+        """A person's word on a call that waits for it; `reason` tells the model why not. A question (`ask_user`) is
+        answered by `answer`; refused, the person declines to."""
         from noria.guard.gates import refused_by_person
 
+        if allow and self._house.gate is not None:
+            self._house.gate.allowed(ask.call)
         verdict = ev.Allow(ask.call.args) if allow else refused_by_person(ask.call, reason)
         await self._house.driver.send(ev.Decided(ask.id, verdict))
+
+    async def answer(self, ask: Decide, text: str) -> None:
+        """A person's answer to a question that waits for one: it is the call's result."""
+        result = Result(ask.call.id, "ok", (Text(text),))
+        await self._house.driver.send(ev.Decided(ask.id, ev.Refuse(result)))
 
     async def judge_again(self, ask: Decide) -> bool:
         """Put a call that waits for a person to today's mode and rules, for nobody is there to ask. False where it

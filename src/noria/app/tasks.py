@@ -11,6 +11,7 @@ printed: that is for `task_output`, where it is a tool's result.
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
@@ -18,7 +19,7 @@ import msgspec
 from noria.core import events as ev
 from noria.core.content import Text
 from noria.core.effects import Decide
-from noria.core.state import Executing, State
+from noria.core.state import Executing, State, Stopping
 from noria.core.transcript import Prompt
 from noria.runtime.bus import Bus, Happened, Notice
 from noria.tools.background import Task, Tasks, left_behind
@@ -114,14 +115,19 @@ class TaskNews:
         self._heard(news)
         return [Text(_marked(news))] if news else []
 
-    def _tell(self) -> None:
-        if not tellable(self._driver.state):
+    def with_steering(self) -> None:
+        """A person's word is about to join the turn: what is untold goes along, right before it."""
+        self._tell(joinable)
+
+    def _tell(self, fits: Callable[[State], bool] | None = None) -> None:
+        fits = fits or tellable
+        if not fits(self._driver.state):
             return
         news = self._take()
         if not news:
             return
         prompt = Prompt((Text(_marked(news)),), "task")
-        taken = self._driver.offer(ev.Submitted(prompt), tellable)
+        taken = self._driver.offer(ev.Submitted(prompt), fits)
 
         def heard(_: object) -> None:
             if taken.cancelled() or taken.result() is not True:
@@ -157,6 +163,11 @@ def tellable(state: State) -> bool:
     if state.turn is None or state.turn.limit or not isinstance(state.phase, Executing):
         return False
     return not any(isinstance(effect, Decide) for effect in state.owed)
+
+
+def joinable(state: State) -> bool:
+    """Whether a prompt that comes now is taken up together with a person's that follows it."""
+    return state.turn is not None and not state.turn.limit and not isinstance(state.phase, Stopping)
 
 
 def infos(tasks: Tasks) -> list[TaskInfo]:

@@ -166,9 +166,9 @@ class Running:
                 return self._result("error", before, self._clamped())
             case "stopped" if self._asks is not None:
                 before = (
-                    "ERROR: the program waits for a person at a terminal, and there is none: it was ended. Use one that "
-                    "needs no terminal (edit_file instead of an editor), or pass as arguments what it asks for. Output "
-                    "so far:\n"
+                    "ERROR: the program waits for a person at a terminal, and there is none: it was ended. Use one "
+                    "that needs none (edit_file instead of an editor), or pass as arguments what it asks for. "
+                    "Output so far:\n"
                 )
                 return self._result("error", before, [])
             case "stopped" | "enough":
