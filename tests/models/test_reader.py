@@ -9,8 +9,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from noria.core.ports import Answered, Failure
-from tests.models.kit import pieces, read, read_whole
+from noria.core.ports import Answered, CallDelta, Delta, Failure, ReasoningDelta, TextDelta
+from tests.models.kit import answered, delta, pieces, read, read_whole, sse
 
 WORDS = [
     "type", "index", "output_index", "item_id", "item", "delta", "content_block", "message", "response", "error",
@@ -39,7 +39,7 @@ values = st.recursive(
 frames = st.lists(st.dictionaries(st.sampled_from(WORDS), values, max_size=6) | values, max_size=8)
 
 
-@pytest.mark.parametrize("dialect", ["chat", "responses", "messages"])
+@pytest.mark.parametrize("dialect", ["chat", "responses", "messages", "gemini"])
 @settings(max_examples=300, deadline=None)
 @example(sent=[{"output_index": 0, "item": {"type": []}}], kinds=["response.output_item.added"] * 8)
 @example(sent=[{"output": [{"type": {}}]}], kinds=["response"] * 8)
@@ -54,3 +54,66 @@ def test_nothing_that_a_server_sends_is_an_exception(dialect: str, sent: list[An
         assert read(pieces(body, 7), dialect=dialect) == answer
         for frame in each:
             assert isinstance(read_whole(json.dumps(frame).encode(), dialect), Answered | Failure)
+
+
+# -- what the documents ask of streams, in noria's form ----------------------------------------------------------
+
+
+def tool(piece: str, name: str = "", **fields: object) -> dict[str, Any]:
+    function = {"arguments": piece} | ({"name": name} if name else {})
+    return delta(tool_calls=[{"index": 0, "function": function, **fields}])
+
+
+@pytest.mark.seed("J11", "J13")
+def test_what_observers_get_of_a_stream() -> None:
+    """J11 and J13, noria's form: text and reasoning piece by piece, a call when its name is known; its arguments come
+    with the whole reply, which is the only thing that counts, so that nothing is shown of a call that never runs."""
+    seen: list[Delta] = []
+    frames = [delta(reasoning_content="hm"), delta(content="Hi"), tool("", "read", id="c1"), tool('{"path"'),
+              tool(':"a"}'), delta("tool_calls")]  # fmt: skip
+    reply = answered(read([sse(*frames)], seen)).reply
+    assert seen == [ReasoningDelta(7, "hm"), TextDelta(7, "Hi"), CallDelta(7, 0, "read")]
+    assert [(c.wire_id, c.name, c.args) for c in reply.calls] == [("c1", "read", '{"path":"a"}')]
+
+
+@pytest.mark.seed("J13", "I20")
+def test_a_call_without_a_name_is_not_dropped_and_calls_alone_make_a_tool_reply() -> None:
+    """J13, noria's form: nothing that a model wrote is dropped in silence; it is told that no tool has no name. I20: an
+    answer is text, calls, how it ended, and what it cost."""
+    answer = answered(read([sse(tool('{"path":"a"}', id="c1"), delta("stop") | {"usage": {"prompt_tokens": 3}})]))
+    assert [(c.name, c.args) for c in answer.reply.calls] == [("", '{"path":"a"}')]
+    assert (answer.reply.text, answer.reply.end, answer.usage.input) == ("", "stop", 3)
+    assert answered(read([sse(delta(content="Hi"), delta("tool_calls"))])).reply.calls == ()
+
+
+@pytest.mark.seed("J15")
+def test_one_delta_for_every_character() -> None:
+    """J15, noria's form: the scripted server sends streams of any pieces; here each character is a delta."""
+    seen: list[Delta] = []
+    text = "Grüße, 🌍!"
+    answer = answered(read([sse(*(delta(content=c) for c in text), tool("{}", "ls"), delta("stop"))], seen))
+    assert [d.text for d in seen if isinstance(d, TextDelta)] == list(text)
+    assert answer.reply.text == text and isinstance(seen[-1], CallDelta)
+
+
+@pytest.mark.seed("J16")
+def test_an_answer_that_is_not_streamed_is_one_delta() -> None:
+    """J16, noria's form: observers need not know whether a model streams: its whole text comes as one delta."""
+    from tests.models.kit import reader_of
+
+    seen: list[Delta] = []
+    reader = reader_of("chat", seen)
+    reader.whole(json.dumps({"choices": [{"message": {"content": "Hello"}, "finish_reason": "stop"}]}).encode())
+    assert answered(reader.result()).reply.text == "Hello" and seen == [TextDelta(7, "Hello")]
+
+
+@pytest.mark.seed("I19")
+def test_models_are_one_port() -> None:
+    """I19, noria's form: whoever asks a model knows `ports.Model`; over HTTP, scripted, or a chain of several."""
+    from noria.core.ports import Model
+    from noria.models.client import Chain, http_model
+    from noria.models.scripted import ScriptedModel
+    from tests.models.kit import endpoint
+
+    models: list[Model] = [http_model(endpoint()), ScriptedModel(["Hi"]), Chain({"m": ScriptedModel(["Hi"])})]
+    assert all(callable(m.reply) for m in models)
