@@ -13,8 +13,12 @@ from typing import Any, NamedTuple
 import pytest
 
 from noria.core.content import Opaque, Reasoning, Usage
-from noria.core.ports import Answered, Failure
-from tests.models.kit import answered, delta, failed, pieces, read, read_whole, sse
+from noria.core.ports import Answered, Delta, Failure
+from noria.core.transcript import Step
+from noria.models.messages_reader import MessagesReader
+from noria.models.responses_reader import ResponsesReader
+from tests.models.bodies import dialect
+from tests.models.kit import answered, delta, events, failed, history, pieces, prompt, read, read_whole, sse
 
 
 class Means(NamedTuple):
@@ -352,30 +356,30 @@ RESPONSES: dict[str, tuple[list[Any], Means]] = {
 }  # fmt: skip
 
 ROWS = [
-    pytest.param(dialect, frames, right, dialect == "chat", id=f"{dialect}-{name}")
-    for dialect, table in (("chat", CHAT), ("messages", MESSAGES), ("responses", RESPONSES))
+    pytest.param(spoken, frames, right, spoken == "chat", id=f"{spoken}-{name}")
+    for spoken, table in (("chat", CHAT), ("messages", MESSAGES), ("responses", RESPONSES))
     for name, (frames, right) in table.items()
 ]
 
 
 @pytest.mark.seed("Z05", "Z06", "Z07", "Z26")
 @pytest.mark.case("B02", "B03", "B04")
-@pytest.mark.parametrize(("dialect", "frames", "right", "done"), ROWS)
-def test_what_it_means(dialect: str, frames: list[Any], right: Means, *, done: bool) -> None:
+@pytest.mark.parametrize(("spoken", "frames", "right", "done"), ROWS)
+def test_what_it_means(spoken: str, frames: list[Any], right: Means, *, done: bool) -> None:
     """Whole, and byte by byte."""
     body = sse(*frames, done=done)
-    compare(read([body], dialect=dialect), right)
-    assert read(pieces(body, 1), dialect=dialect) == read([body], dialect=dialect)
+    compare(read([body], dialect=spoken), right)
+    assert read(pieces(body, 1), dialect=spoken) == read([body], dialect=spoken)
 
 
-@pytest.mark.parametrize("dialect", ["messages", "responses"])
-def test_names_of_events_alone_say_what_they_are(dialect: str) -> None:
+@pytest.mark.parametrize("spoken", ["messages", "responses"])
+def test_names_of_events_alone_say_what_they_are(spoken: str) -> None:
     """A server that puts the type into the event's name, and not into the data."""
-    table = {"messages": MESSAGES, "responses": RESPONSES}[dialect]
+    table = {"messages": MESSAGES, "responses": RESPONSES}[spoken]
     frames, right = table["as it should be"]
     bare = [(f["type"], {k: v for k, v in f.items() if k != "type"}) for f in frames]
     body = "".join(f"event: {name}\ndata: {json.dumps(data)}\n\n" for name, data in bare).encode()
-    compare(read([body], dialect=dialect), right)
+    compare(read([body], dialect=spoken), right)
 
 
 # -- bytes -------------------------------------------------------------------------------------------------------
@@ -428,19 +432,19 @@ def test_a_giant_line_is_read_in_time_that_grows_with_it() -> None:
     assert time.process_time() - begun < 5
 
 
-@pytest.mark.parametrize("dialect", ["chat", "messages", "responses"])
-def test_many_small_deltas_cost_what_they_are(dialect: str) -> None:
+@pytest.mark.parametrize("spoken", ["chat", "messages", "responses"])
+def test_many_small_deltas_cost_what_they_are(spoken: str) -> None:
     """Four times as many take four times as long, and not sixteen times: nothing is gone over again."""
     frames = {
         "chat": [delta(content="word ", reasoning_details=[{"type": "reasoning.text", "text": "x"}])],
         "messages": [more(0, "text_delta", text="word ")],
         "responses": [TEXT],
-    }[dialect]
+    }[spoken]
 
     def took(many: int) -> float:
         body = sse(*frames, done=False) * many
         begun = time.process_time()
-        read([body], dialect=dialect)
+        read([body], dialect=spoken)
         return time.process_time() - begun
 
     took(500)
@@ -543,3 +547,37 @@ def test_an_item_of_responses_is_kept_as_it_is(raw: dict[str, Any]) -> None:
     body = sse(item("added", 0, **raw), item("done", 0, **raw), TEXT | {"output_index": 1}, ended(), done=False)
     (kept,) = [b for b in answered(read([body], dialect="responses")).reply.blocks if isinstance(b, Opaque)]
     assert json.loads(kept.data) == raw and list(json.loads(kept.data)) == list(raw)
+
+
+def back(name: str, *frames: dict[str, Any]) -> list[Any]:
+    """What goes back of a reply of `test-model` to itself: the blocks or items, without what the user said."""
+    seen: list[Delta] = []
+    reader = (MessagesReader if name == "messages" else ResponsesReader)(f"{name}:test-model", "u", 7, seen.append)
+    for event in events([sse(*frames, done=False)]):
+        reader.event(event)
+    sent = json.loads(dialect(name).body("", history(prompt("x"), Step(answered(reader.result()).reply)), "free"))
+    return sent["messages"][1]["content"] if name == "messages" else sent["input"][1:]
+
+
+@pytest.mark.seed("X19")
+def test_a_provider_s_own_blocks_go_back_to_it_as_they_were() -> None:
+    """Key for key, in their places; signed and redacted thinking before them."""
+    call_, result, mcp, upload, new = OWN
+    answer_ = {"type": "mcp_tool_result", "tool_use_id": "mcptoolu_1", "is_error": False, "content": []}
+    listed = [{"type": "redacted_thinking", "data": "r"}, call_, result, mcp, answer_, upload, new]
+    frames = [f for n, raw in enumerate(listed) for f in (block(n, **raw), over(n))]
+    signed = [block(9, type="thinking", thinking="hm"), more(9, "signature_delta", signature="c2ln"), over(9)]
+    sent = back("messages", begin(), *frames, *signed, block(10, type="text", text="Hi"), over(10), *stop())
+    assert sent[: len(listed)] == listed
+    assert sent[len(listed)] == {"type": "thinking", "thinking": "hm", "signature": "c2ln"}
+    assert sent[-1]["text"] == "Hi"
+
+
+@pytest.mark.seed("X19")
+def test_a_provider_s_own_items_go_back_to_it_as_they_were() -> None:
+    reasoning = {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "e"}
+    listed = [reasoning, *ITEMS]
+    frames = [f for n, raw in enumerate(listed) for f in (item("added", n, **raw), item("done", n, **raw))]
+    sent = back("responses", *frames, TEXT | {"output_index": 9}, ended())
+    assert sent[: len(listed)] == listed
+    assert sent[len(listed)]["content"] == [{"type": "output_text", "text": "Hi"}]
