@@ -206,3 +206,71 @@ def test_flags_that_will_not_do(house: House, flags: list[str], says: str) -> No
     at = AtTerminal(house, *flags)
     assert at.end() == 2
     assert says in at.shown and "Traceback" not in at.shown
+
+
+# -- background tasks --------------------------------------------------------------------------------------------
+
+TASKS: list[Said] = [
+    {"text": "", "calls": [["run_command", {"command": "touch a; sleep 300", "background": True}]]},
+    {"text": "", "calls": [["run_command", {"command": "touch b; sleep 301", "background": True}]]},
+    {"text": "Both run."},
+]
+
+
+@pytest.mark.case("J03")
+def test_tasks_are_listed_and_outlive_ctrl_c(house: House, server: ModelServer) -> None:
+    """The first Ctrl-C ends what is under way and no task; the second, announced, ends noria with them."""
+    server.script = TASKS
+    at = AtTerminal(house, *GOAL)
+    at.see("> ")
+    at.type("/tasks\n")
+    at.see("nothing runs in the background")
+    at.type("start them\n")
+    at.see("Both run.")
+    time.sleep(0.2)
+    at.shown = ""
+    at.type("/tasks\n")
+    at.see("touch b; sleep 301")
+    assert "running for" in at.shown
+    at.type("abc\x03")
+    at.see("Ctrl-C once more ends noria and 2 background tasks")
+    time.sleep(3.2)
+    server.script = lambda request: {"text": "", "calls": [["run_command", {"command": "touch c; sleep 302"}]]}
+    at.type("wait for it\n")
+    until(house.workspace / "c")
+    at.shown = ""
+    at.type("\x03")
+    at.see("stopping; 2 background tasks go on; Ctrl-C once more ends noria with all of them")
+    at.see("interrupted")
+    time.sleep(3.2)
+    at.shown = ""
+    at.type("/tasks\n")
+    at.see("sleep 301")
+    first = at.shown.partition("  running")[0].split()[-1]
+    at.shown = ""
+    at.type(f"/kill {first}\n/kill nothing\n")
+    at.see(f"background task {first} was ended after")
+    at.see("no background task nothing is running; /tasks lists them")
+    at.type("\x03")
+    at.see("Ctrl-C once more ends noria and 1 background task")
+    at.type("\x03")
+    assert at.end() == 130
+    assert "ending 1 background task" in at.shown
+
+
+def test_a_running_command_is_moved_to_the_background(house: House, server: ModelServer) -> None:
+    server.script = [
+        {"text": "", "calls": [["run_command", {"command": "touch on; sleep 300"}]]},
+        {"text": "It goes on."},
+    ]
+    at = AtTerminal(house, *GOAL, "go")
+    until(house.workspace / "on")
+    at.type("/background\n")
+    at.see("It goes on.")
+    at.see("\n> ")
+    at.type("/background\n")
+    at.see("no command is running that could go to the background")
+    at.type("/exit\n")
+    assert at.end() == 0
+    assert "ending 1 background task" in at.shown
+    assert "a person moved it to the background as task t" in str(server.requests[-1]["messages"])
