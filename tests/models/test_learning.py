@@ -147,16 +147,34 @@ def test_four_kinds_of_servers(kind: str, named: str) -> None:
 
 
 @pytest.mark.case("I05")
-def test_at_most_one_more_request_and_the_words_are_shown() -> None:
-    """What is refused again, or is no optional parameter, is a failure with the server's words."""
-    seen = ask("chat", refusing("temperature", "stream_options"), temperature=0.5)
-    assert len(seen) == 2
-    failure = failed(seen.answers[0])
-    assert failure.kind == "bad_request" and failure.culprit == "stream_options"
-    assert "Unsupported parameter: 'stream_options' is not supported with this model." in failure.detail
-    for name in ("model", "messages"):
+def test_one_more_request_for_each_parameter_and_the_words_are_shown() -> None:
+    """noria's form: a parameter costs one more request; what is no optional parameter, or refused for another reason,
+    is a failure with the server's words."""
+    seen = ask("chat", refusing("temperature", "stream_options"), times=2, temperature=0.5)
+    assert [isinstance(a, Answered) for a in seen.answers] == [True, True]
+    assert [("temperature" in r, "stream_options" in r) for r in seen] == [
+        (True, True),
+        (False, True),
+        *[(False,) * 2] * 2,
+    ]
+    for name in ("model", "messages", "tools"):
         seen = ask("chat", refusing(name))
-        assert len(seen) == 1 and failed(seen.answers[0]).culprit == name
+        failure = failed(seen.answers[0])
+        assert len(seen) == 1 and failure.culprit == name and failure.kind == "bad_request"
+        assert f"Unsupported parameter: '{name}' is not supported with this model." in failure.detail
+
+
+@pytest.mark.case("I05")
+def test_what_is_learned_is_bounded() -> None:
+    """A server that refuses something else each time is not asked for ever."""
+    names = iter(("temperature", "stream_options", "reasoning_effort", "tool_choice", "max_tokens", *["model"] * 99))
+
+    def fault(asked: Request) -> Status:
+        return Status(400, message=f"Unrecognized request argument supplied: {next(names)}")
+
+    seen = ask("chat", fault, times=3, temperature=0.5, reasoning_effort="low", max_output_tokens=9)
+    assert all(failed(a).kind == "bad_request" for a in seen.answers)
+    assert len(seen) == 5 + 1 + 1
 
 
 def test_a_limit_above_the_model_s_becomes_the_model_s() -> None:

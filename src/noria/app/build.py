@@ -366,8 +366,12 @@ def _chain(
         from noria.app.debug import TracedTransport
 
         transport = TracedTransport(settings.debug)
-    models = (http_model(e, tools=specs, images=journal, transport=transport, tell=tell) for e in settings.models)
-    return Chain({e.name: model for e, model in zip(settings.models, models, strict=True)})
+    session = getattr(journal, "id", "")
+    models = (
+        http_model(e, tools=specs, images=journal, transport=transport, tell=tell, session=session)
+        for e in settings.models
+    )
+    return Chain({e.name: model for e, model in zip(settings.models, models, strict=True)}, tell)
 
 
 def _place(settings: Settings, journal: SessionJournal | MemoryJournal) -> tuple[str, str, tuple[str, ...]]:

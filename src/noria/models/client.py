@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from noria.core.content import Reply, Text, Usage
 from noria.core.errors import UsageError
-from noria.core.ports import Answered, Delta, Emit, Failure, Model, ModelRequest, ToolSpec
+from noria.core.ports import Answered, CallReady, Delta, Emit, Failure, Model, ModelRequest, ToolSpec
 from noria.core.state import ModelSpec
 from noria.core.transcript import Transcript
 from noria.models import retry
@@ -23,11 +23,13 @@ from noria.models.dialect import Decoder, Dialect
 from noria.models.encode import Images
 from noria.models.errors import TransportError
 from noria.models.keys import Key
+from noria.models.prefix import Prefix
 from noria.models.rotate import Tell, rotated, unheard
 from noria.models.sse import Parser
 from noria.models.transport import Response, Transport
 
 TAIL = 5.0  # seconds that a report of usage and the connection's end have after the reply itself has ended
+LESSONS = 4  # things that one request may be refused for and sent again without
 ERROR_BODY = 1 << 20  # bytes of an error's body that are read
 BOM = b"\xef\xbb\xbf"
 UNREADABLE = ("br", "zstd", "compress")  # encodings that nobody asked for and noria does not have
@@ -71,15 +73,17 @@ class HttpModel:
         await self._transport.aclose()
 
     async def _asked(self, body: Callable[[], bytes], effect: int, emit: Emit) -> Answered | Failure:
-        """One attempt; where the server refuses an optional parameter by name, one more without it. That is remembered
-        for as long as the transport lives."""
+        """One attempt; where the server refuses what can be said otherwise or left out (`Dialect.learn`), one more so,
+        for each thing that it refuses. That is remembered for as long as the transport lives."""
         answer = await self._rotated(body(), effect, emit)
-        if not isinstance(answer, Failure) or answer.kind != "bad_request" or not answer.culprit:
-            return answer
-        if not self._dialect.learn(answer.culprit, answer.detail):
-            return answer
-        again = await self._rotated(body(), effect, emit)
-        return replace(again, usage=answer.usage + again.usage)
+        for _ in range(LESSONS):
+            if not isinstance(answer, Failure) or answer.kind != "bad_request":
+                break
+            if not self._dialect.learn(answer.culprit, answer.detail):
+                break
+            again = await self._rotated(body(), effect, emit)
+            answer = replace(again, usage=answer.usage + again.usage)
+        return answer
 
     async def _rotated(self, body: bytes, effect: int, emit: Emit) -> Answered | Failure:
         """One request by whichever key is free."""
@@ -90,6 +94,8 @@ class HttpModel:
         url, decoder = self._dialect.url(), self._dialect.decoder(effect, emit)
         streamed, headers = self._dialect.streamed, self._dialect.headers()
         if key.secret != self.endpoint.key:
+            if key.secret not in self._secrets:  # a new one, of key_command
+                self._secrets = (*self._secrets, key.secret)
             url, headers = self._with(key, url, headers)
         headers = [
             *headers,
@@ -185,30 +191,33 @@ def http_model(
     images: Images | None = None,
     transport: Transport | None = None,
     tell: Tell = unheard,
+    session: str = "",
 ) -> HttpModel:
-    """The model at an endpoint, in its dialect. `tell` hears of what it does beside the request. Raises UsageError
-    where that is not built or settings are wrong."""
+    """The model at an endpoint, in its dialect. `tell` hears of what it does beside the request; `session` is its id,
+    by which some providers find their cache. Raises UsageError where that is not built or settings are wrong."""
     endpoint.check()
     transport = transport or Transport()
     learned = transport.learned.setdefault((endpoint.dialect, endpoint.base_url, endpoint.model), set())
-    return HttpModel(endpoint, _dialect(endpoint, tools, images, learned), transport, tell)
+    return HttpModel(endpoint, _dialect(endpoint, tools, images, learned, session), transport, tell)
 
 
-def _dialect(endpoint: Endpoint, tools: Sequence[ToolSpec], images: Images | None, learned: set[str]) -> Dialect:
+def _dialect(
+    endpoint: Endpoint, tools: Sequence[ToolSpec], images: Images | None, learned: set[str], session: str
+) -> Dialect:
     """The dialect of an endpoint; only that one is loaded."""
     match endpoint.dialect:
         case "chat":
             from noria.models.chat import Chat
 
-            return Chat(endpoint, tools, images, learned)
+            return Chat(endpoint, tools, images, learned, session)
         case "responses":
             from noria.models.responses import Responses
 
-            return Responses(endpoint, tools, images, learned)
+            return Responses(endpoint, tools, images, learned, session)
         case "messages":
             from noria.models.messages import MessagesDialect
 
-            return MessagesDialect(endpoint, tools, images, learned)
+            return MessagesDialect(endpoint, tools, images, learned, session)
         case "gemini":
             from noria.models.gemini import Gemini
 
@@ -234,14 +243,20 @@ class Completing(Model, Protocol):
 
 
 class Chain:
-    """The models of a session by configured name; a request goes to the one that it names."""
+    """The models of a session by configured name; a request goes to the one that it names. `tell` hears of a request
+    that does not begin as the one before did."""
 
-    def __init__(self, models: Mapping[str, Completing]) -> None:
+    def __init__(self, models: Mapping[str, Completing], tell: Tell = unheard) -> None:
         self._models = dict(models)
+        self._tell = tell
+        self._prefix = Prefix()
 
     async def reply(self, request: ModelRequest, emit: Emit) -> Answered | Failure:
         """One attempt at a reply, by `request.model`."""
         model = self._models.get(request.model.name)
+        changed = self._prefix.seen(request.model.name, request.system, request.transcript)
+        if "system" in changed.what or ("history" in changed.what and not changed.meant):
+            self._tell("info" if changed.meant else "warning", changed.text)
         return await model.reply(request, emit) if model else self._unknown(request.model)
 
     async def complete(

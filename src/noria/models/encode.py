@@ -155,6 +155,22 @@ def _from(transcript: Transcript, start: int) -> Iterator[Entry]:
         at += len(block)
 
 
+def common(old: tuple[tuple[Entry, ...], ...], new: tuple[tuple[Entry, ...], ...]) -> int:
+    """How many leading entries of two transcripts are the same objects. Whole blocks are told by their own identity."""
+    same = 0
+    for mine, theirs in zip(old, new, strict=False):
+        if mine is theirs:
+            same += len(mine)
+            continue
+        for a, b in zip(mine, theirs, strict=False):
+            if a is not b:
+                return same
+            same += 1
+        if len(mine) != len(theirs):
+            return same
+    return same
+
+
 class History(Generic[K]):
     """The encodings of a transcript's entries, made once each and kept for as long as the entries are there.
 
@@ -169,7 +185,7 @@ class History(Generic[K]):
 
     def follow(self, transcript: Transcript) -> int:
         """Bring `kept` up to the transcript; how many of the encodings kept before are still in their places."""
-        same = self._common(transcript.blocks)
+        same = common(self._blocks, transcript.blocks)
         old = self._by_identity(same) if same < len(self.kept) else {}
         del self.kept[same:]
         for entry in _from(transcript, same):
@@ -186,18 +202,3 @@ class History(Generic[K]):
     def _by_identity(self, start: int) -> dict[int, tuple[Entry, K]]:
         entries = (entry for block in self._blocks for entry in block)
         return {id(e): (e, k) for n, (e, k) in enumerate(zip(entries, self.kept, strict=True)) if n >= start}
-
-    def _common(self, blocks: tuple[tuple[Entry, ...], ...]) -> int:
-        """How many leading entries are the same objects. Whole blocks are told by their own identity."""
-        same = 0
-        for mine, theirs in zip(self._blocks, blocks, strict=False):
-            if mine is theirs:
-                same += len(mine)
-                continue
-            for a, b in zip(mine, theirs, strict=False):
-                if a is not b:
-                    return same
-                same += 1
-            if len(mine) != len(theirs):
-                return same
-        return same
