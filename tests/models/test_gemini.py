@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 
 from noria.core.content import Image, Reasoning, Reply, Result, Text
-from noria.core.ports import Answered, Failure, ToolSpec
+from noria.core.ports import Answered, CallDelta, Failure, ToolSpec
 from noria.core.transcript import Entry, Step
 from noria.models import words
 from noria.models.client import http_model
 from noria.models.gemini import UNSIGNED, Gemini, function_name
 from noria.models.profiles import Profile
-from noria.models.retry import REASONING_ITEMS
+from noria.models.retry import REASONING_ITEMS, from_status
 from noria.models.transport import Transport
 from noria.testing import ModelServer, Turn, check
 from tests.models.bodies import CHAT, GEMINI, MESSAGES, PICTURE, PNG, Store, own, thinking
@@ -111,15 +111,20 @@ def test_calls_are_forbidden_and_the_tools_stay() -> None:
     assert free["tools"] == forbidden["tools"]
 
 
-def test_a_tool_s_schema_goes_as_it_is() -> None:
-    """`parametersJsonSchema` takes what `parameters` refuses: references, unions, additionalProperties."""
+def test_a_tool_s_schema_is_json_schema() -> None:
+    """`parametersJsonSchema` takes what `parameters` refuses: unions, bounds, additionalProperties. How schemas are
+    mended is in test_schemas."""
     schema = {
         "type": "object", "properties": {"a": {"anyOf": [{"$ref": "#/$defs/x"}, {"type": "null"}]}},
-        "additionalProperties": False, "$defs": {"x": {"type": "string"}},
+        "additionalProperties": False, "$defs": {"x": {"type": "integer", "exclusiveMinimum": 0}},
     }  # fmt: skip
-    (declared,) = body(GO, tools=(ToolSpec("f", "F.", json.dumps(schema)),))["tools"][0]["functionDeclarations"]
-    assert declared == {"name": "f", "description": "F.", "parametersJsonSchema": schema}
-    assert not check("gemini", body(GO, tools=(ToolSpec("f", "F.", json.dumps(schema)),)))
+    found = body(GO, tools=(ToolSpec("f", "F.", json.dumps(schema)),))
+    (declared,) = found["tools"][0]["functionDeclarations"]
+    either = [{"type": "integer", "exclusiveMinimum": 0}, {"type": "null"}]
+    assert declared["parametersJsonSchema"] == {
+        "type": "object", "properties": {"a": {"anyOf": either}}, "additionalProperties": False,
+    }  # fmt: skip
+    assert declared.keys() == {"name", "description", "parametersJsonSchema"} and not check("gemini", found)
 
 
 @pytest.mark.parametrize(
@@ -133,7 +138,13 @@ def test_names_begin_with_a_letter_or_an_underscore(name: str, wire: str) -> Non
     assert found["tools"][0]["functionDeclarations"][0]["name"] == wire
     assert found["contents"][1]["parts"][0]["functionCall"]["name"] == wire
     assert found["contents"][2]["parts"][0]["functionResponse"]["name"] == wire
-    assert dialect.decoder(1, [].append)._names == ({} if name == wire else {wire: name})
+    deltas: list[Any] = []
+    decoder = dialect.decoder(1, deltas.append)
+    made_ = {"candidates": [{"content": {"parts": [{"functionCall": {"name": wire}}]}, "finishReason": "STOP"}]}
+    decoder.whole(json.dumps(made_).encode())
+    answer = decoder.result()
+    assert answered(answer).reply.calls[0].name == name
+    assert CallDelta(1, 0, name) in deltas
 
 
 @pytest.mark.parametrize(
@@ -155,6 +166,18 @@ def test_how_much_a_model_is_told_to_think(model: str, effort: str, config: dict
     found = body(GO, model=model, reasoning_effort=effort)
     assert found["generationConfig"] == {"thinkingConfig": {**config, "includeThoughts": True}}
     assert not check("gemini", found, model=model)
+
+
+def test_names_that_become_one_are_told_apart() -> None:
+    tools = tuple(ToolSpec(name, "F.", "{}") for name in ("1st", "_1st", "9" * 64, "9" * 63 + "8"))
+    found = body(GO, tools=tools)
+    names = [f["name"] for f in found["tools"][0]["functionDeclarations"]]
+    assert len(set(names)) == 4 and names[1] == "_1st" and not check("gemini", found)
+
+
+def test_a_profile_says_what_else_is_sent() -> None:
+    found = body(GO, profile=Profile(extra={"safetySettings": []}, omit=["temperature"]), temperature=0.5)
+    assert found["safetySettings"] == [] and "generationConfig" not in found
 
 
 def test_a_profile_says_how_to_tell_it() -> None:
@@ -325,6 +348,18 @@ def test_a_field_that_is_refused_by_name_is_left_out(culprit: str, gone: str) ->
     after = json.loads(dialect.body("s", history(GO), "free"))["generationConfig"]
     assert before.keys() - after.keys() == {gone}
     assert not dialect.learn("contents", "") and not dialect.learn("somethingElse", "")
+
+
+@pytest.mark.case("I05")
+def test_an_output_limit_outside_of_the_range_becomes_its_end() -> None:
+    words_ = (
+        "Unable to submit request because it has a maxOutputTokens value of 999999 but the supported range is from 1 "
+        "(inclusive) to 65537 (exclusive). Update the value and try again."
+    )
+    failure = from_status(400, {}, json.dumps({"error": {"code": 400, "message": words_}}).encode(), GOOGLE)
+    dialect = made(max_output_tokens=999_999)
+    assert dialect.learn(failure.culprit, failure.detail)
+    assert json.loads(dialect.body("s", history(GO), "free"))["generationConfig"] == {"maxOutputTokens": 65_536}
 
 
 def test_a_model_that_demands_signatures_is_learned() -> None:

@@ -13,9 +13,9 @@ from noria.core.content import Call, Opaque, Reasoning, Reply, Text, Usage
 from noria.core.ports import Answered, CallDelta, Delta, Failure, ReasoningDelta, TextDelta
 from noria.models.accumulate import Held
 from noria.models.gemini_args import Growing, steps
-from noria.models.gemini_reader import ENDS, FAILED, GeminiReader
+from noria.models.gemini_reader import ENDS, FAILED
 from noria.models.retry import REASONING_ITEMS
-from tests.models.kit import answered, calls, events, failed, pieces, read, read_whole, sse
+from tests.models.kit import answered, calls, failed, pieces, read, read_whole, sse
 
 SIGNATURE = "c2lnbmF0dXJl"
 MARK = Opaque(f'{{"thoughtSignature":"{SIGNATURE}"}}', "m")
@@ -184,13 +184,6 @@ def test_a_call_counts_whatever_the_finish_reason_says() -> None:
     """Google says STOP. A whole call at the output limit is whole: calls come in one piece."""
     assert answered(of(said(call("f", args={"a": 1}), finish="MAX_TOKENS"))).reply.calls[0].whole
     assert answered(of(said(call("f"), finish="MAX_TOKENS"))).reply.calls[0].whole
-
-
-def test_names_that_the_api_does_not_take_come_back_as_the_tools_own() -> None:
-    reader = GeminiReader("m", "http://server", 7, [].append, (), {"_1st": "1st"})
-    for event in events([sse(said(call("_1st", args={}), call("f", args={})), STOP, done=False)]):
-        reader.event(event)
-    assert [c.name for c in answered(reader.result()).reply.calls] == ["1st", "f"]
 
 
 # -- arguments that come in pieces -------------------------------------------------------------------------------

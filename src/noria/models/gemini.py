@@ -7,7 +7,6 @@ an entry's own bytes never change. The reasons are decision 0012.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from typing import Any, ClassVar, NamedTuple
 
 import msgspec
@@ -17,13 +16,15 @@ from noria.core.effects import Calls
 from noria.core.ports import Emit, ToolSpec
 from noria.core.transcript import Prompt, Step
 from noria.models import words
-from noria.models.catalog import Endpoint
-from noria.models.encode import Images, quoted, wire_name
+from noria.models.dialect import Decoder
+from noria.models.encode import quoted
 from noria.models.gemini_reader import GeminiReader
+from noria.models.names import Names, wire_name
+from noria.models.pictures import PDF
 from noria.models.retry import REASONING_ITEMS
 from noria.models.spoken import Spoken
 
-TYPES = frozenset(("image/png", "image/jpeg", "image/webp", "image/heic", "image/heif", "application/pdf"))
+TYPES = frozenset(("image/png", "image/jpeg", "image/webp", "image/heic", "image/heif", PDF))
 """What is sent as inline data: the API's images (Image understanding; no gif), and documents."""
 LEVELS = {"none": "MINIMAL", "xhigh": "HIGH", "max": "HIGH"}
 """How much Gemini 3 thinks, by effort; every other effort is the level of that name (MINIMAL, LOW, MEDIUM, HIGH)."""
@@ -36,6 +37,7 @@ SIGNED = "thought_signature"  # learned: this model demands them, whatever its n
 
 _OLDER = re.compile(r"gemini-[12](\.\d+)?\b|gemini-(pro|flash)(-vision)?$")
 _VERSION = re.compile(r"/v\d+[a-z]*\d*$|/publishers/[^/]+$")
+_BELOW = re.compile(r"to (\d+) \(exclusive\)")
 _DATA = frozenset(
     ("text", "inlineData", "fileData", "functionCall", "functionResponse", "executableCode", "codeExecutionResult",
      "toolCall", "toolResponse", "videoMetadata")
@@ -91,15 +93,8 @@ class Gemini(Spoken[Kept, Contents]):
     )
     types: ClassVar[frozenset[str] | None] = TYPES
 
-    def __init__(
-        self,
-        endpoint: Endpoint,
-        tools: Sequence[ToolSpec] = (),
-        images: Images | None = None,
-        learned: set[str] | None = None,
-    ) -> None:
-        super().__init__(endpoint, tools, images, learned)
-        self._names = {function_name(t.name): t.name for t in tools if function_name(t.name) != t.name}
+    def _begin(self) -> None:
+        self._called = Names((tool.name for tool in self._tools), function_name)
         self._system: tuple[str, bytes] | None = None
 
     # -- where it goes -------------------------------------------------------------------------------------------
@@ -124,26 +119,28 @@ class Gemini(Spoken[Kept, Contents]):
             return url
         return url + ("&" if "?" in url else "?") + "alt=sse"
 
-    def decoder(self, effect: int, emit: Emit) -> GeminiReader:
+    def decoder(self, effect: int, emit: Emit) -> Decoder:
         """Reads the answer to one request."""
-        return GeminiReader(self._endpoint.voice, self.url(), effect, emit, self._secrets, self._names)
+        return self._heard(GeminiReader(self._endpoint.voice, self.url(), effect, self._emit(emit), self._secrets))
 
     # -- what is refused -----------------------------------------------------------------------------------------
 
     def learn(self, culprit: str, words: str) -> bool:
-        """As for every dialect; that a model demands thought signatures is learned too. The API has names in camel and
-        in snake case."""
+        """As for every dialect; that a model demands thought signatures is learned too, and the end of a range that the
+        output limit is outside of. The API has names in camel and in snake case."""
         if culprit == REASONING_ITEMS and "missing" in words.lower() and not self._signs:
             self._note(SIGNED)
             self._forget()
             return True
         name = re.sub(r"(?<=[a-z])(?=[A-Z])|\s+", "_", culprit).lower()
+        if name == "max_output_tokens" and (found := _BELOW.search(words)) and 1 < int(found[1]) <= self._limit:
+            self._note(f"limit={int(found[1]) - 1}")
+            self._changed(name)
+            return True
         return super().learn("thinking_config" if name.startswith(("think", "include_thoughts")) else name, words)
 
     def _changed(self, name: str) -> None:
-        self._system = None
-        if name == REASONING_ITEMS:
-            self._forget()
+        self._begin()
 
     @property
     def _signs(self) -> bool:
@@ -171,26 +168,27 @@ class Gemini(Spoken[Kept, Contents]):
         if system.strip():
             fields.append(b'"systemInstruction":{"parts":[' + _text(system) + b"]}")
         if self._tools:
-            fields.append(b'"tools":[{"functionDeclarations":[' + b",".join(map(_tool, self._tools)) + b"]}]")
+            fields.append(b'"tools":[{"functionDeclarations":[' + b",".join(map(self._tool, self._tools)) + b"]}]")
         if settings := self._settings():
             fields.append(b'"generationConfig":{' + b",".join(settings) + b"}")
+        fields += [quoted(name) + b":" + value for name, value in self._extra() if name not in self._without]
         return b"{" + b",".join((*fields, b'"contents":['))
 
     def _settings(self) -> list[bytes]:
         endpoint = self._endpoint
         fields: list[tuple[str, bytes]] = []
-        if endpoint.max_output_tokens:
-            fields.append(("max_output_tokens", b'"maxOutputTokens":%d' % endpoint.max_output_tokens))
+        if self._limit:
+            fields.append(("max_output_tokens", b'"maxOutputTokens":%d' % self._limit))
         if endpoint.temperature is not None:
             fields.append(("temperature", b'"temperature":' + msgspec.json.encode(endpoint.temperature)))
-        if endpoint.reasoning_effort:
+        if self._level:
             fields.append(("thinking_config", b'"thinkingConfig":{%s,"includeThoughts":true}' % self._thinking()))
         return [value for name, value in fields if name not in self._without]
 
     def _thinking(self) -> bytes:
         """How much the model is told to think: Gemini 3 takes a level, models before it a number of tokens."""
-        effort, name = self._endpoint.reasoning_effort.lower(), self._endpoint.model.rpartition("/")[2]
-        if self._endpoint.profile.thinking == "budget" or _OLDER.match(name):
+        effort, name = self._level.lower(), self._endpoint.model.rpartition("/")[2]
+        if self._profile.thinking == "budget" or _OLDER.match(name):
             return b'"thinkingBudget":%d' % BUDGETS.get(effort, USUAL_BUDGET)
         return b'"thinkingLevel":' + quoted(LEVELS.get(effort, effort.upper()))
 
@@ -242,7 +240,12 @@ class Gemini(Spoken[Kept, Contents]):
                 return b'{"text":%s%s}' % (quoted(block.text), signed) if signed or block.text.strip() else b""
             case Call():
                 call = b'{"functionCall":{%s"name":%s,"args":%s}%s}'
-                return call % (self._id(block, reply), quoted(function_name(block.name)), block.args.encode(), signed)
+                return call % (
+                    self._id(block, reply),
+                    quoted(self._called.wire(block.name)),
+                    block.args.encode(),
+                    signed,
+                )
             case Reasoning():
                 if not self._mine(block) or REASONING_ITEMS in self._without:
                     return b""
@@ -267,7 +270,7 @@ class Gemini(Spoken[Kept, Contents]):
         text = words.result_text(result, self._pictures.notes(result.content, words.BELOW))
         return b'{"functionResponse":{%s"name":%s,"response":{%s:%s}}}' % (
             identity,
-            quoted(function_name(call.name)),
+            quoted(self._called.wire(call.name)),
             b'"output"' if result.status == "ok" else b'"error"',
             quoted(text),
         )
@@ -283,6 +286,14 @@ class Gemini(Spoken[Kept, Contents]):
         return b'{"inlineData":{"mimeType":%s,"data":"%s"}}' % (
             quoted(part.media_type),
             self._pictures.base64(part).encode(),
+        )
+
+    def _tool(self, tool: ToolSpec) -> bytes:
+        """A declaration. `parametersJsonSchema` takes JSON Schema; `parameters` takes a part of OpenAPI's."""
+        return b'{"name":%s,"description":%s,"parametersJsonSchema":%s}' % (
+            quoted(self._called.wire(tool.name)),
+            quoted(tool.description),
+            self._schema(tool),
         )
 
 
@@ -302,12 +313,3 @@ def _marked(block: Opaque) -> str:
         return ""
     data: dict[str, Any] = msgspec.json.decode(block.data)
     return str(data["thoughtSignature"]) if len(data) == 1 else ""
-
-
-def _tool(tool: ToolSpec) -> bytes:
-    """A declaration. `parametersJsonSchema` takes JSON Schema as it is; `parameters` takes a part of OpenAPI's."""
-    return b'{"name":%s,"description":%s,"parametersJsonSchema":%s}' % (
-        quoted(function_name(tool.name)),
-        quoted(tool.description),
-        msgspec.json.format(tool.schema.encode(), indent=-1),
-    )

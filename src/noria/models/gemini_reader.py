@@ -6,7 +6,7 @@ readings that no standard settles are decision 0012.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from noria.core.content import End, Usage
@@ -41,22 +41,12 @@ COUNTS = ("promptTokenCount", "toolUsePromptTokenCount", "candidatesTokenCount",
 
 
 class GeminiReader(FrameReader):
-    """Reads one answer (`models.dialect.Decoder`). `names`: tools by the names that they go by in requests, where
-    those are not their own."""
+    """Reads one answer (`models.dialect.Decoder`)."""
 
     dialect = "gemini"
 
-    def __init__(
-        self,
-        model: str,
-        url: str,
-        effect: int,
-        emit: Emit,
-        secrets: Sequence[str] = (),
-        names: Mapping[str, str] | None = None,
-    ) -> None:
+    def __init__(self, model: str, url: str, effect: int, emit: Emit, secrets: Sequence[str] = ()) -> None:
         super().__init__(model, url, effect, emit, secrets)
-        self._names = names or {}
         self._finish = ""
         self._why = ""  # the provider's words about it
         self._calls = 0
@@ -177,7 +167,7 @@ class GeminiReader(FrameReader):
             self._close()
             growing = Growing(self._calls, identity, self._gathered.opaque())
             self._calls += 1
-            self._gathered.call(growing.index, identity, self._names.get(name, name), "")
+            self._gathered.call(growing.index, identity, name, "")
             self._open = growing
         if signature and not growing.held.data:
             growing.held.data = mark(signature)

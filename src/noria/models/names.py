@@ -7,7 +7,7 @@ is a function of the tools that are offered, so that a new process sends the sam
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 LONGEST = 64
 _LEGAL = re.compile(r"[a-zA-Z0-9_-]{1,64}")
@@ -23,28 +23,21 @@ def wire_name(name: str) -> str:
     return name if _LEGAL.fullmatch(name) else _ODD.sub("_", name)[:LONGEST] or "unnamed"
 
 
-def _marked(name: str) -> str:
-    """A legal name that no other name has: its beginning, and a mark made from all of it."""
-    from hashlib import sha256  # only where names have to be told apart
-
-    mark = sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:8]
-    return f"{wire_name(name)[: LONGEST - 9]}_{mark}"
-
-
 class Names:
     """The names of the offered tools on the wire. Where two would be called alike, the legal one keeps its name, and
-    the others get a mark."""
+    the others get a mark. `legal`: a name in the characters that the provider takes."""
 
-    def __init__(self, tools: Iterable[str] = ()) -> None:
+    def __init__(self, tools: Iterable[str] = (), legal: Callable[[str], str] = wire_name) -> None:
+        self._legal = legal
         offered = list(dict.fromkeys(tools))
         claimed: dict[str, int] = {}
         for name in offered:
-            claimed[wire_name(name)] = claimed.get(wire_name(name), 0) + 1
+            claimed[legal(name)] = claimed.get(legal(name), 0) + 1
         self._wire: dict[str, str] = {}
         for name in offered:
-            plain = wire_name(name)
+            plain = legal(name)
             told_apart = claimed[plain] == 1 and len(name) <= LONGEST
-            self._wire[name] = plain if plain == name or told_apart else _marked(name)
+            self._wire[name] = plain if plain == name or told_apart else self._marked(name)
         self._own = {wire: name for name, wire in self._wire.items()}
 
     def wire(self, name: str) -> str:
@@ -52,10 +45,17 @@ class Names:
         is not taken for one."""
         known = self._wire.get(name)
         if known is None:
-            known = wire_name(name)
+            known = self._legal(name)
             if known in self._own:
-                known = _marked(name)
+                known = self._marked(name)
         return known
+
+    def _marked(self, name: str) -> str:
+        """A legal name that no other name has: its beginning, and a mark made from all of it."""
+        from hashlib import sha256  # only where names have to be told apart
+
+        mark = sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:8]
+        return f"{self._legal(name)[: LONGEST - 9]}_{mark}"
 
     def own(self, said: str) -> str:
         """The tool that a model means by a name: exactly the one that it was told; else, where the name is no tool, the
