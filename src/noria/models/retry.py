@@ -101,6 +101,7 @@ BAD_REASONING = (
 )
 BLAMES = (  # how a message names the parameter that it blames
     r"unknown name \"([A-Za-z_]\w*)\"",
+    r"(?:generation_config\.|has an? )([a-zA-Z_]+)(?::| value of)",
     r"^(?-i:([a-z_][a-z0-9_.]*)): ",
     r"(?:unsupported|unrecognized|unknown|unexpected|extra)[a-z ]*(?:parameter|argument|field|property|input)s?"
     r"(?: supplied| name)?\s*[:=]?\s*['\"`]?([A-Za-z_][\w.]*)",
