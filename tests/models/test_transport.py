@@ -555,6 +555,7 @@ def test_https_through_a_proxy_that_is_spoken_to_by_tls(tls: tuple[ssl.SSLContex
     asyncio.run(run())
 
 
+@pytest.mark.seed("I13")
 def test_http_through_a_proxy() -> None:
     async def run() -> None:
         async with Server(http(b"x")) as server, Proxy() as proxy:

@@ -57,6 +57,7 @@ class Ring:
         self.place = 0
         self._command = command
         self._renewed = False  # since the last answer
+        self._former: list[str] = []  # what the command gave before
         self._asking = asyncio.Lock()
 
     def __repr__(self) -> str:
@@ -66,7 +67,7 @@ class Ring:
     @property
     def secrets(self) -> tuple[str, ...]:
         """What must be in no text."""
-        return tuple(key.secret for key in self.keys if key.secret)
+        return (*(key.secret for key in self.keys if key.secret), *self._former)
 
     def next(self, model: str, tried: list[Key], now: float) -> Key | None:
         """The key that a request takes: the one in use, else the next one that may be used at once; else the one
@@ -129,6 +130,7 @@ class Ring:
             secret, why = await ask(self._command)
             if not secret or secret == key.secret:
                 return None, why or "key_command gives the same key again"
+            self._former = [*self._former[-3:], key.secret]
             self.keys[0] = Key(secret)
             return self.keys[0], ""
 

@@ -86,7 +86,7 @@ NO_MODEL = (
 REASONING_ITEMS = "reasoning_items"
 """The culprit of a refusal of reasoning that was sent back: it cannot be read, or stands in the wrong place."""
 PLACE = "place"
-"""The culprit of an `auth` failure that no other key mends: the country, a firewall."""
+"""The culprit of an `auth` failure that no other key mends: the country, a firewall, a proxy's login."""
 BAD_REASONING = (
     "`signature` in `thinking`",
     "blocks in the latest assistant message cannot be modified",
@@ -180,7 +180,9 @@ def _kind(status: int, found: Said, asked: bool) -> tuple[FailureKind, str]:
     spent = _spent(words, found.wait > 0 or asked) if status in (0, 400, 401, 403, 412, 429) else False
     if status == 402 or spent:
         return "quota", ""
-    if status in (401, 407) or (status < 429 and any(w in words for w in BAD_KEY)):
+    if status == 407:
+        return "auth", PLACE
+    if status == 401 or (status < 429 and any(w in words for w in BAD_KEY)):
         return "auth", ""
     if status == 429 and "request too large" in words and "requested" in words:
         return "context_overflow", ""  # more than a minute's allowance: no wait ever lets it through

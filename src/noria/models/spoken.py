@@ -162,7 +162,7 @@ class Spoken(Generic[K, L]):
 
     @property
     def _secrets(self) -> tuple[str, ...]:
-        return (self._endpoint.key,) if self._endpoint.key else ()
+        return tuple(key for key in (self._endpoint.key, *self._endpoint.keys) if key)
 
     # -- what is refused -----------------------------------------------------------------------------------------
 

@@ -103,7 +103,7 @@ class Lane:
     def _limited(self, now: float, began: float, wait: float) -> None:
         if not self.width or began > self._trouble:  # else one of the same burst: it says nothing new
             self._goal, self._calm, self.width = max(1, self.running // 2), 0, 1
-            self._strikes += 1
+            self._strikes = self._strikes + 1 if now - self._trouble < 2 * MOST else 1
             self._trouble = now
         if not wait:
             wait = min(FIRST * 2 ** (self._strikes - 1), MOST) * (1 + random.random() / 4)  # other processes wait too
