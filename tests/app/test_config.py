@@ -120,17 +120,24 @@ def test_base_url_from_flag_then_table_then_variable(tmp_path: Path) -> None:
         ("o3", "responses", "o3", "https://open/v1", "sk-open", "bearer"),
         ("messages:m", "messages", "m", "https://ant", "sk-ant", "x-api-key"),
         ("claude-sonnet-4-5", "messages", "claude-sonnet-4-5", "https://ant", "sk-ant", "x-api-key"),
+        ("gemini:g", "gemini", "g", "https://goo", "gem", "x-goog-api-key"),
+        ("gemini-3-pro", "gemini", "gemini-3-pro", "https://goo", "gem", "x-goog-api-key"),
     ],
 )
 def test_a_name_s_dialect_address_and_key(
     tmp_path: Path, name: str, dialect: str, model: str, url: str, key: str, auth: str
 ) -> None:
-    env = {"OPENAI_API_KEY": "sk-open", "ANTHROPIC_API_KEY": "sk-ant"}
+    env = {"OPENAI_API_KEY": "sk-open", "ANTHROPIC_API_KEY": "sk-ant", "GEMINI_API_KEY": "gem", "GOOGLE_API_KEY": "goo"}
     urls = {"OPENAI_BASE_URL": "https://open/v1", "ANTHROPIC_BASE_URL": "https://ant"}
+    urls["GOOGLE_GEMINI_BASE_URL"] = "https://goo"
     got = settings(tmp_path, "", env | urls, model=name).models[0]
     assert (got.dialect, got.model, got.base_url, got.key, got.auth) == (dialect, model, url, key, auth)
     usual = settings(tmp_path, "", env, model=name).models[0].base_url
-    assert usual == ("https://api.anthropic.com" if dialect == "messages" else "https://api.openai.com/v1")
+    vendors = {"messages": "https://api.anthropic.com", "gemini": "https://generativelanguage.googleapis.com"}
+    assert usual == vendors.get(dialect, "https://api.openai.com/v1")
+    if dialect == "gemini":
+        assert settings(tmp_path, "", {"GOOGLE_API_KEY": "goo"}, model=name).models[0].key == "goo"
+        assert settings(tmp_path, "", env, model=name).models[0].context_window == (1_048_576 if model != "g" else 0)
 
 
 def test_a_window_that_is_known_or_set(tmp_path: Path) -> None:

@@ -291,8 +291,10 @@ def test_what_another_model_thought_stays_with_it() -> None:
         own("gemini:other", executableCode={}),
     )
     assert sent(GO, said(*blocks, model="gemini:other"))[1] == ["model", {"text": "a"}]
-    mine = said(Text("a"), own(GEMINI, groundingMetadata={"thoughtSignature": 1}), own(GEMINI, **MARK))
-    assert sent(GO, mine)[1] == ["model", {"text": "a"}]
+    mine = said(
+        Text("a"), own(GEMINI, groundingMetadata={"thoughtSignature": 1}), own(GEMINI, new=1), own(GEMINI, **MARK)
+    )
+    assert sent(GO, mine)[1] == ["model", {"text": "a"}, {"new": 1}]
     moved = said(own(GEMINI, **MARK), own(GEMINI, executableCode={"code": "1"}), Text("a"))
     assert sent(GO, moved)[1] == ["model", {"executableCode": {"code": "1"}}, {"text": "a"}]
     assert sent(GO, said(own("messages:x", type="server_tool_use"), end="paused", model="messages:x"))[1] == [

@@ -123,7 +123,7 @@ def test_what_stands_beside_the_parts_is_kept_once() -> None:
         said({"text": "b"}, finish="STOP", groundingMetadata={"n": 2}, citationMetadata={"c": 1}),
     )).reply  # fmt: skip
     assert found.blocks == (
-        Text("ab"), Opaque('{"groundingMetadata":{"n":2}}', "m"), Opaque('{"citationMetadata":{"c":1}}', "m"),
+        Text("ab"), Opaque('{"citationMetadata":{"c":1}}', "m"), Opaque('{"groundingMetadata":{"n":2}}', "m"),
     )  # fmt: skip
 
 

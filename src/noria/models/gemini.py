@@ -18,7 +18,7 @@ from noria.core.transcript import Prompt, Step
 from noria.models import words
 from noria.models.dialect import Decoder
 from noria.models.encode import quoted
-from noria.models.gemini_reader import GeminiReader
+from noria.models.gemini_reader import KEPT, GeminiReader
 from noria.models.names import Names, wire_name
 from noria.models.pictures import PDF
 from noria.models.retry import REASONING_ITEMS
@@ -38,10 +38,6 @@ SIGNED = "thought_signature"  # learned: this model demands them, whatever its n
 _OLDER = re.compile(r"gemini-[12](\.\d+)?\b|gemini-(pro|flash)(-vision)?$")
 _VERSION = re.compile(r"/v\d+[a-z]*\d*$|/publishers/[^/]+$")
 _BELOW = re.compile(r"to (\d+) \(exclusive\)")
-_DATA = frozenset(
-    ("text", "inlineData", "fileData", "functionCall", "functionResponse", "executableCode", "codeExecutionResult",
-     "toolCall", "toolResponse", "videoMetadata")
-)  # fmt: skip
 _USER, _MODEL = b'{"role":"user","parts":[', b'{"role":"model","parts":['
 
 
@@ -257,7 +253,7 @@ class Gemini(Spoken[Kept, Contents]):
         """A part that only the provider understands; what stood beside the parts has no place in a request."""
         data: dict[str, Any] = msgspec.json.decode(block.data)
         bare = data.keys() <= {"text", "thoughtSignature", "thought"}
-        if data.keys().isdisjoint(_DATA) or (bare and REASONING_ITEMS in self._without):
+        if data.keys() <= KEPT or (bare and REASONING_ITEMS in self._without):
             return b""
         return block.data.encode()
 

@@ -35,7 +35,7 @@ FAILED: dict[str, tuple[FailureKind, str]] = {
 }  # fmt: skip
 """Finish reasons that are failures, whatever was said before: of Google's FinishReason, all but the ends."""
 UNSAID = "FINISH_REASON_UNSPECIFIED"  # no end mark: the model goes on
-KEPT = ("groundingMetadata", "citationMetadata", "urlContextMetadata")
+KEPT = frozenset(("groundingMetadata", "citationMetadata", "urlContextMetadata"))
 """What stands beside the parts; it is kept with the reply, and never sent."""
 COUNTS = ("promptTokenCount", "toolUsePromptTokenCount", "candidatesTokenCount", "thoughtsTokenCount")
 
@@ -121,7 +121,7 @@ class GeminiReader(FrameReader):
         for part in parts if isinstance(parts, list) else ():
             if isinstance(part, dict):
                 self._part(part)
-        for name in KEPT:
+        for name in KEPT & candidate.keys():
             if beside := candidate.get(name):
                 self._beside[name] = beside
         reason = candidate.get("finishReason")
@@ -205,7 +205,7 @@ class GeminiReader(FrameReader):
             kind, what = found
             culprit = retry.REASONING_ITEMS if kind == "bad_request" else ""
             return Failure(kind, culprit=culprit, detail=retry.one_line(what + said, self._secrets))
-        for name, beside in self._beside.items():
+        for name, beside in sorted(self._beside.items()):
             self._gathered.opaque().data = dumps({name: beside})
         reply = self._gathered.result(ENDS.get(self._finish, "stop"))
         if not isinstance(reply, Failure):
