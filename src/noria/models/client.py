@@ -20,10 +20,9 @@ from noria.core.transcript import Transcript
 from noria.models import retry
 from noria.models.catalog import Endpoint, auth_headers, priced
 from noria.models.dialect import Decoder, Dialect
-from noria.models.encode import Images
+from noria.models.encode import Images, goes_on
 from noria.models.errors import TransportError
 from noria.models.keys import Key
-from noria.models.prefix import Prefix
 from noria.models.rotate import Tell, rotated, unheard
 from noria.models.sse import Parser
 from noria.models.transport import Response, Transport
@@ -249,14 +248,14 @@ class Chain:
     def __init__(self, models: Mapping[str, Completing], tell: Tell = unheard) -> None:
         self._models = dict(models)
         self._tell = tell
-        self._prefix = Prefix()
+        self._before: ModelRequest | None = None
 
     async def reply(self, request: ModelRequest, emit: Emit) -> Answered | Failure:
         """One attempt at a reply, by `request.model`."""
         model = self._models.get(request.model.name)
-        changed = self._prefix.seen(request.model.name, request.system, request.transcript)
-        if "system" in changed.what or ("history" in changed.what and not changed.meant):
-            self._tell("info" if changed.meant else "warning", changed.text)
+        before, self._before = self._before, request
+        if before and (before.system is not request.system or not goes_on(before.transcript, request.transcript)):
+            self._changed(before, request)
         return await model.reply(request, emit) if model else self._unknown(request.model)
 
     async def complete(
@@ -270,6 +269,15 @@ class Chain:
         """Close the connections that the models keep."""
         for model in self._models.values():
             await model.aclose()
+
+    def _changed(self, before: ModelRequest, now: ModelRequest) -> None:
+        """Tell of a request that begins otherwise than the one before did, where nothing else tells of it."""
+        from noria.models.prefix import Begun, changed
+
+        was, is_now = (Begun(each.model.name, each.system, each.transcript) for each in (before, now))
+        found = changed(was, is_now)
+        if "system" in found.what or ("history" in found.what and not found.meant):
+            self._tell("info" if found.meant else "warning", found.text)
 
     def _unknown(self, model: ModelSpec) -> Failure:
         known = ", ".join(self._models) or "none"

@@ -171,6 +171,11 @@ def common(old: tuple[tuple[Entry, ...], ...], new: tuple[tuple[Entry, ...], ...
     return same
 
 
+def goes_on(before: Transcript, now: Transcript) -> bool:
+    """Whether a transcript begins with all of another."""
+    return common(before.blocks, now.blocks) == len(before)
+
+
 class History(Generic[K]):
     """The encodings of a transcript's entries, made once each and kept for as long as the entries are there.
 

@@ -1,12 +1,11 @@
 """Whether a request still begins as the one before it did, which is what a provider's cache goes by.
 
-Owns: that comparison, by identity first, so that it costs nothing where nothing changed. Must not know: any dialect,
-what is done about it.
+Owns: that comparison. Must not know: any dialect, what is done about it. Loaded where a request does not simply go on
+(`encode.goes_on`, by identity, so that it costs nothing).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Literal, TypeAlias
 
 import msgspec
@@ -37,35 +36,28 @@ class Changed(msgspec.Struct, frozen=True):
         return f"{said}: the provider's prompt cache is of no use for this request, the next one is cached again"
 
 
-class Prefix:
-    """The beginning of a session's last request."""
+class Begun(msgspec.Struct, frozen=True):
+    """How a request begins."""
 
-    def __init__(self) -> None:
-        self._model = ""
-        self._system = ""
-        self._tools: Sequence[ToolSpec] = ()
-        self._transcript: Transcript | None = None
+    model: str
+    system: str
+    transcript: Transcript
+    tools: tuple[ToolSpec, ...] = ()
 
-    def seen(self, model: str, system: str, transcript: Transcript, tools: Sequence[ToolSpec] = ()) -> Changed:
-        """One more request: what of it is not as it was in the one before. A request that only goes on, or goes back
-        to an earlier place, changed nothing."""
-        before, self._transcript = self._transcript, transcript
-        old = (self._model, self._system, self._tools)
-        self._model, self._system, self._tools = model, system, tools
-        if before is None:
-            return Changed()
-        what: list[What] = []
-        if model != old[0]:
-            what.append("model")
-        if tools is not old[2] and tuple(tools) != tuple(old[2]):
-            what.append("tools")
-        if system is not old[1] and system != old[1]:
-            what.append("system")
-        same = common(before.blocks, transcript.blocks)
-        kept = same >= min(len(before), len(transcript))
-        if not kept:
-            what.append("history")
-        return Changed(tuple(what), not kept and _meant(transcript, same))
+
+def changed(before: Begun, now: Begun) -> Changed:
+    """What of a request is not as it was in the one before. One that only goes on, or goes back to an earlier place,
+    changed nothing."""
+    compared: tuple[tuple[What, bool], ...] = (
+        ("model", now.model != before.model),
+        ("tools", now.tools != before.tools),
+        ("system", now.system != before.system),
+    )
+    what: list[What] = [name for name, is_so in compared if is_so]
+    same = common(before.transcript.blocks, now.transcript.blocks)
+    if same >= min(len(before.transcript), len(now.transcript)):
+        return Changed(tuple(what))
+    return Changed((*what, "history"), _meant(now.transcript, same))
 
 
 def _meant(transcript: Transcript, place: int) -> bool:
