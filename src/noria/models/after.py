@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
+# Patterns are compiled when they are first needed: on a run without failures they are not.
 EXACT = ("retry-after-ms", "x-ms-retry-after-ms")
 """Headers in milliseconds: OpenAI's and Azure's."""
 LONGEST = 366 * 86_400  # seconds; what asks for more is a mistake, not a wait
@@ -19,11 +20,10 @@ PIECE = (
     r"\d+(?:\.\d+)?\s*(?:ns|[uµ]s|ms|msecs?|milliseconds?|s|secs?|seconds?|m|mins?|minutes?|h|hrs?|hours?|d|days?)"
     r"(?![a-z])"
 )
-SPAN = re.compile(rf"{PIECE}(?:[\s,]*(?:and\s+)?{PIECE})*", re.I)
-PROSE = re.compile(
+SPAN = rf"{PIECE}(?:[\s,]*(?:and\s+)?{PIECE})*"
+PROSE = (
     r"\b(?:try(?:ing)?\s+again|retry(?:ing)?|wait|resets?|available(?:\s+again)?)\s+(?:in|after|for|within)?\s*"
-    rf"(?:(?:about|approximately|at\s+least|another)\s+)?({SPAN.pattern})",
-    re.I,
+    rf"(?:(?:about|approximately|at\s+least|another)\s+)?({SPAN})"
 )
 FIELDS = (  # of an error body, and what one of them is in seconds
     ("retry_after_ms", 0.001), ("retryafterms", 0.001), ("retry_after", 1.0), ("retryafter", 1.0),
@@ -66,7 +66,7 @@ def until_reset(headers: Mapping[str, str], now: float) -> int:
 
 def told(text: str) -> int:
     """What prose says: `Please try again in 1m2.5s`, `retry after 45 seconds`, `wait 4000 seconds before retrying`."""
-    found = PROSE.search(text)
+    found = re.search(PROSE, text, re.I)
     return _bounded(_span(found.group(1))) or 0 if found else 0
 
 
@@ -130,7 +130,7 @@ def _seconds(value: str, headers: Mapping[str, str], now: float) -> float | None
         if number < SINCE_1970:
             return number
         return (number / 1_000 if number >= IN_MS else number) - _clock(headers, now)
-    if SPAN.fullmatch(value):
+    if re.fullmatch(SPAN, value, re.I):
         return _span(value)
     then = _date(value)
     return None if then is None else then - _clock(headers, now)

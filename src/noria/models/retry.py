@@ -35,7 +35,7 @@ OVERFLOW = (  # the request is longer than the model's window (case I02)
     "exceeds n_ctx", "maximum input length", "prompt token count of", "too many input tokens", "max input tokens",
     "`inputs` must have less than", "max_seq_len",
 )  # fmt: skip
-LONGER = re.compile(
+LONGER = (  # a pattern; compiled when it is first needed
     r"\b(?:prompt|input|messages?|conversation|history)\b[^.;]{0,60}\b(?:exceed\w*|too (?:long|large)|longer than|"
     r"larger than|greater than)\b[^.;]{0,60}\b(?:tokens?|context|window)\b"
 )
@@ -53,8 +53,8 @@ QUOTA = (
     "quota", "monthly", "/ month", "per month", "billing", "credits",
     "account suspended", "account is suspended", "exceeded your current",
 )  # fmt: skip
-DAILY = re.compile(r"per[ _-]?day|\bdaily\b|byday|/ ?day\b|\b[rt]pd\b|\ba day\b")
-BY_RATE = re.compile(
+DAILY = r"per[ _-]?day|\bdaily\b|byday|/ ?day\b|\b[rt]pd\b|\ba day\b"
+BY_RATE = (
     r"per[ _-]?min|per[ _-]?second|per[ _-]?hour|/ ?min\b|/ ?s\b|requests per|\b[rt]pm\b|\brps\b|rate[ _-]?limit|"
     r"ratelimit|throttl|too many requests|too_many_requests|too_many_tokens|resource (?:has been )?exhausted|"
     r"quota exceeded for \w+\.googleapis\.com|concurren|high traffic|queue_exceeded"
@@ -188,12 +188,14 @@ def _kind(status: int, found: Said, asked: bool) -> tuple[FailureKind, str]:
         return "context_overflow", ""  # more than a minute's allowance: no wait ever lets it through
     if status == 429 and "overloaded" in words:
         return "overloaded", ""
-    if status == 403 and BY_RATE.search(words) and not any(w in words for w in FILTERED):
+    if status == 403 and re.search(BY_RATE, words) and not any(w in words for w in FILTERED):
         return "rate_limited", ""
     if status in STATUS_KINDS:
         return STATUS_KINDS[status], ""
     if "tool_use_failed" in words:
         return "server", ""  # the model's slip, seen by the provider: the same request may well succeed
+    if status == 400 and _reply_too_long(words):
+        return "bad_request", "max_tokens"
     if status != 404 and (status == 413 or _overflows(words, found.param)):
         return "context_overflow", ""
     if (status >= 500 and status not in NEVER) or status == 0:
@@ -223,9 +225,18 @@ def _spent(words: str, waits: bool) -> bool:
     long to wait and means it (for its daily limits Google asks for seconds)."""
     if any(w in words for w in SPENT):
         return True
-    if DAILY.search(words):
+    if re.search(DAILY, words):
         return not waits or "perday" in words
-    return any(w in words for w in QUOTA) and not waits and not BY_RATE.search(words)
+    return any(w in words for w in QUOTA) and not waits and not re.search(BY_RATE, words)
+
+
+def _reply_too_long(words: str) -> bool:
+    """Whether input and reply together are too long for the window, and the reply is what has to give way."""
+    if not ("max_tokens" in words or "in the completion" in words or "in the output" in words):
+        return False
+    from noria.models.windows import reply_limit
+
+    return reply_limit(words) > 0
 
 
 def _overflows(words: str, param: str) -> bool:
@@ -233,7 +244,7 @@ def _overflows(words: str, param: str) -> bool:
         return True
     if "array_above_max_length" in words or "array too long" in words:
         return param.partition("[")[0] in ("messages", "input", "contents", "")
-    return bool(LONGER.search(words)) and not any(w in words for w in ONE_FIELD)
+    return bool(re.search(LONGER, words)) and not any(w in words for w in ONE_FIELD)
 
 
 def _no_model(status: int, words: str) -> bool:
