@@ -7,8 +7,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from noria.app.config import load
+from noria.app.config import load, read
 from noria.app.settings import Options, Settings
+from noria.app.shown import MASK, show
 from noria.core.errors import UsageError
 
 HEAD = "[models.a]\nbase_url = 'https://models.example/v1'\n"
@@ -72,3 +73,18 @@ def test_no_key_names_the_variables(tmp_path: Path) -> None:
 def test_an_endpoint_is_a_value(tmp_path: Path) -> None:
     (endpoint,) = settings(tmp_path, "keys_env = ['A', 'B']", A="k1", B="k2").models
     assert msgspec.structs.replace(endpoint) == endpoint
+
+
+@pytest.mark.parametrize(
+    ("toml", "origin"),
+    [
+        ("keys_env = ['A', 'B', 'C']", ["A", "C"]),
+        ("key_env = ['B', 'A', 'C']", ["A"]),
+        ("key_env = 'A'\nkeys_env = ['C']", ["A", "C"]),
+    ],
+)
+def test_where_the_keys_come_from_is_shown(tmp_path: Path, toml: str, origin: list[str]) -> None:
+    (tmp_path / "config.toml").write_text(HEAD + toml)
+    env = {"NORIA_HOME": str(tmp_path), "A": "k1", "C": "k3"}
+    lines = show(read(Options(workspace=str(tmp_path), model="a"), env), env)
+    assert [(line.text, line.origin) for line in lines if line.key == "models.a.key"] == [(f'"{MASK}"', origin)]

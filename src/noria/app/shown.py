@@ -110,10 +110,11 @@ def _masked(path: Path, value: object) -> object:
 def _key_line(name: str, entry: ModelEntry, env: Mapping[str, str]) -> Shown:
     """Whether the model has a key, and where from."""
     variables = entry.key_variables or (() if entry.key_command else usual_key(entry.dialect, entry.base_url))
-    held = next((v for v in variables if env.get(v, "").strip()), "")
+    found = [v for v in variables if env.get(v, "").strip()]
+    held = [v for v in found if v not in entry.keys_env][:1] + [v for v in found if v in entry.keys_env]
     key = dotted(("models", name, "key"))
     if held:
-        return Shown(key, _raw(MASK), [held])
+        return Shown(key, _raw(MASK), held)
     if entry.key_command:
         return Shown(key, _raw(MASK), ["key_command"])
     return Shown(key, _raw(None), [f"{' or '.join(variables)} is not set" if variables else "none is needed"])
