@@ -69,6 +69,15 @@ def test_several_occurrences_have_to_be_meant(tmp_path: Path) -> None:
 
 
 @pytest.mark.case("C03")
+def test_an_occurrence_that_overlaps_itself_is_no_single_one(tmp_path: Path) -> None:
+    for data, old in ((b"}\n}\n}\n", "}\n}\n"), (b"}\r\n}\r\n}\r\n", "}\n}\n")):
+        after, told = edited(tmp_path, data, old_string=old, new_string="x")
+        assert after == data and "occurs twice in f.txt, overlapping itself (lines 1 and 2)" in told
+        after, told = edited(tmp_path, data, old_string=old, new_string="x", replace_all=True)
+        assert after.startswith(b"x}") and told == "edited f.txt (1 replacement)"
+
+
+@pytest.mark.case("C03")
 def test_replacements_are_literal_and_empty_ones_refused(tmp_path: Path) -> None:
     magic = 'log("$& $$ $1 \\1 \\g<0> \\n");'
     assert edited(tmp_path, b'log("done");', old_string='log("done");', new_string=magic)[0] == magic.encode()

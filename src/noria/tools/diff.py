@@ -26,10 +26,16 @@ def unified(name: str, before: str | None, after: str | None) -> str:
 
 
 def counts(before: str, after: str) -> tuple[int, int]:
-    """How many lines came and went, without looking for lines that were moved: those between the equal ends."""
+    """How many lines came and went; where very many differ, all those between the equal ends."""
     old, new = before.split("\n"), after.split("\n")
     head, tail = _equal_ends(old, new)
-    return len(new) - head - tail, len(old) - head - tail
+    old, new = old[head : len(old) - tail], new[head : len(new) - tail]
+    if not old or not new or len(old) + len(new) > COMPARED:
+        return len(new), len(old)
+    from difflib import SequenceMatcher
+
+    same = sum(block.size for block in SequenceMatcher(None, old, new, autojunk=False).get_matching_blocks())
+    return len(new) - same, len(old) - same
 
 
 def _equal_ends(old: list[str], new: list[str]) -> tuple[int, int]:

@@ -7,7 +7,7 @@ are, whatever the file's encoding and line ends. In a notebook what is edited is
 from __future__ import annotations
 
 from functools import partial
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 
@@ -17,6 +17,9 @@ from noria.tools.place import Put, place, writable
 from noria.tools.result import PICTURES, ToolError
 from noria.tools.run import Run
 from noria.tools.schema import tool, writes
+
+if TYPE_CHECKING:
+    import re
 
 _CONTROLS = {picture: control for control, picture in PICTURES.items() if picture != 0xFFFD}
 
@@ -180,6 +183,12 @@ def _apply(text: str, edit: Edit, foreign: bool, shown: str, where: str) -> tupl
             f"{where}old_string occurs {len(places)} times in {shown} (lines {lines}{', ...' * (len(places) > 5)}); "
             "nothing was written. Pass replace_all=true to replace all of them, or give more of the text around the one"
         )
+    if not edit.replace_all and (again := _again(text, old, places[0][0] + 1)) >= 0:
+        first, second = (text.count("\n", 0, at) + 1 for at in (places[0][0], again))
+        raise ToolError(
+            f"{where}old_string occurs twice in {shown}, overlapping itself (lines {first} and {second}); nothing was "
+            "written. Give more of the text around the one that is meant"
+        )
     if foreign and any(a > 0 and "\udc80" <= text[a - 1] <= "\udcff" for a, _ in places):
         raise ToolError(
             f"{where}in {shown}, which is not UTF-8, old_string begins right after a byte of an unknown character and "
@@ -198,16 +207,32 @@ def _apply(text: str, edit: Edit, foreign: bool, shown: str, where: str) -> tupl
 
 def _places(text: str, old: str) -> list[tuple[int, int]]:
     """Where `old` stands in the text. A `\\n` in it also stands for CRLF: that is how the file was shown."""
+    if _any_ends(text, old):
+        return [found.span() for found in _pattern(old).finditer(text)]
     places: list[tuple[int, int]] = []
-    if "\r\n" in text and "\n" in old and "\r" not in old:
-        import re
-
-        return [m.span() for m in re.finditer("\r?\n".join(map(re.escape, old.split("\n"))), text)]
     at = text.find(old)
     while at >= 0:
         places.append((at, at + len(old)))
         at = text.find(old, at + len(old))
     return places
+
+
+def _again(text: str, old: str, start: int) -> int:
+    """Where `old` begins next at or after `start`, whatever it overlaps; -1 where nowhere."""
+    if not _any_ends(text, old):
+        return text.find(old, start)
+    found = _pattern(old).search(text, start)
+    return found.start() if found else -1
+
+
+def _any_ends(text: str, old: str) -> bool:
+    return "\r\n" in text and "\n" in old and "\r" not in old
+
+
+def _pattern(old: str) -> re.Pattern[str]:
+    import re
+
+    return re.compile("\r?\n".join(map(re.escape, old.split("\n"))))
 
 
 def _with_ends(text: str, start: int, end: int, new: str) -> str:

@@ -101,13 +101,13 @@ def patched(text: str, hunks: Sequence[Hunk], shown: str) -> tuple[str, list[str
     lines = Lines(text)
     out: list[str] = []
     notes: list[str] = []
-    late: list[Hunk] = []  # additions without a place: they go to the end
+    late: list[str] = []  # what is added without a place goes to the end, and after it what later hunks add there
     done = at = 0
     for number, hunk in enumerate(hunks, 1):
         at = _after_anchors(lines, hunk, at, shown, number)
         if not hunk.old:
             if not hunk.anchors:
-                late.append(hunk)
+                late += (text + lines.ended(len(lines)) for _, text in hunk.lines)
                 continue
             begin = at
         else:
@@ -119,10 +119,11 @@ def patched(text: str, hunks: Sequence[Hunk], shown: str) -> tuple[str, list[str
                 notes.append(f"{named} fits line {second + 1} as well; line {begin + 1}, the first, was taken")
         out += lines.whole[done:begin]
         done = at = begin + len(hunk.old)
-        _put(out, lines, hunk, begin)
+        _put(out, late, lines, hunk, begin)
     out += lines.whole[done:]
-    for hunk in late:
-        _put(out, lines, hunk, len(lines))
+    if late and out and not out[-1].endswith("\n"):
+        out[-1] += lines.ended(len(lines) - 1)
+    out += late
     return "".join(out), notes
 
 
@@ -163,12 +164,16 @@ def _without_last(hunk: Hunk) -> Hunk:
     return Hunk(hunk.anchors, tuple(lines), hunk.end, hunk.at)
 
 
-def _put(out: list[str], lines: Lines, hunk: Hunk, begin: int) -> None:
+def _put(out: list[str], late: list[str], lines: Lines, hunk: Hunk, begin: int) -> None:
     """Add what the hunk makes of the lines from `begin` on: kept ones as the file has them."""
-    cursor = begin
+    cursor, above = begin, " "
     for mark, text in hunk.lines:
+        above = mark if mark != "+" else above
         if mark == "-":
             cursor += 1
+            continue
+        if mark == "+" and late and cursor == len(lines) and above == " ":
+            late.append(text + lines.ended(cursor))
             continue
         if out and not out[-1].endswith("\n"):  # what was the last line gets an end
             out[-1] += lines.ended(cursor - 1)
