@@ -32,10 +32,11 @@ import msgspec
 
 from benchmarks.alone import chat, messages, responses
 from noria.core.content import Call, Reply, Result, Text
-from noria.core.ports import Answered, Delta, ToolSpec
+from noria.core.ports import Answered, CallReady, Delta, ToolSpec
 from noria.core.transcript import Origin, Prompt, Step, Transcript
 from noria.models.catalog import Endpoint
-from noria.models.client import _dialect  # pyright: ignore[reportPrivateUsage]
+from noria.models.client import http_model
+from noria.models.dialect import Dialect
 from noria.models.sse import Parser
 
 BUDGET = 10.0  # µs a delta
@@ -68,18 +69,19 @@ def pieces(body: bytes) -> list[bytes]:
     return [part + b"\n\n" for part in body.split(b"\n\n") if part]
 
 
-def endpoint(dialect: str) -> Endpoint:
-    """Some model of that dialect."""
-    return Endpoint(name="m", model="m", base_url="http://x/v1", dialect=dialect, key="k")
+def spoken(dialect: str) -> Dialect:
+    """A dialect, as a model over HTTP has it; nothing is sent."""
+    endpoint = Endpoint(name="m", model="m", base_url="http://x/v1", dialect=dialect, key="k")
+    return http_model(endpoint, tools=(TOOL,))._dialect  # pyright: ignore[reportPrivateUsage]
 
 
 def noria(dialect: str) -> Taken:
     """CPU seconds that noria takes for a body."""
 
     def taken(body: bytes) -> float:
-        parts, seen = pieces(body), list[Delta]()
+        parts, seen = pieces(body), list[Delta | CallReady]()
         parser = Parser()
-        decoder = _dialect(endpoint(dialect), (), None, set()).decoder(1, seen.append)
+        decoder = spoken(dialect).decoder(1, seen.append)
         begun = time.process_time()
         for part in parts:
             for event in parser.feed(part):
@@ -138,7 +140,7 @@ def step(number: int) -> Step:
 
 def requests(dialect: str) -> dict[int, tuple[float, float, int]]:
     """By steps of history: ms for the next body, ms for copying as many bytes, and how many bytes."""
-    made = _dialect(endpoint(dialect), (TOOL,), None, set())
+    made = spoken(dialect)
     transcript = Transcript().append(Prompt((Text("Do it."),)), Origin(1))
     found: dict[int, tuple[float, float, int]] = {}
     number = 0

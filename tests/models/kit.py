@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from noria.core.content import Call, Image, Reply, Result, Text
-from noria.core.ports import Answered, Delta, Failure, ToolSpec
+from noria.core.ports import Answered, CallReady, Delta, Emit, Failure, ToolSpec
 from noria.core.transcript import Entry, Origin, Prompt, Step, Transcript
 from noria.models.catalog import Endpoint
 from noria.models.chat_reader import ChatReader
@@ -40,8 +40,17 @@ def events(chunks: Iterable[bytes]) -> list[Event]:
 def reader_of(dialect: str, deltas: list[Delta] | None = None) -> FrameReader:
     """A reader of that dialect, for the model `m` and effect 7."""
     kinds = {"chat": ChatReader, "responses": ResponsesReader, "messages": MessagesReader, "gemini": GeminiReader}
-    emit = ([] if deltas is None else deltas).append
-    return kinds[dialect]("m", "http://server/v1/chat/completions", 7, emit)
+    return kinds[dialect]("m", "http://server/v1/chat/completions", 7, to([] if deltas is None else deltas))
+
+
+def to(deltas: list[Delta]) -> Emit:
+    """Puts what observers see into a list."""
+
+    def emit(delta: Delta | CallReady) -> None:
+        if not isinstance(delta, CallReady):
+            deltas.append(delta)
+
+    return emit
 
 
 def read(chunks: Iterable[bytes], deltas: list[Delta] | None = None, dialect: str = "chat") -> Answered | Failure:

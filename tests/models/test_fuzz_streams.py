@@ -25,7 +25,7 @@ from noria.models.reader import FrameReader
 from noria.models.responses_reader import ResponsesReader
 from noria.testing.validator import check
 from tests.models.bodies import KINDS, dialect
-from tests.models.kit import SHARED, delta, events, history, ok, pieces, prompt, sse
+from tests.models.kit import SHARED, delta, events, history, ok, pieces, prompt, sse, to
 from tests.models.test_oddities import CHAT, MESSAGES, RESPONSES
 
 READERS: dict[str, type[FrameReader]] = {
@@ -134,7 +134,7 @@ def changed(part: bytes, place: int, odd: Any, *, key: bool) -> bytes:
 
 
 def answer_of(name: str, voice: str, body: list[bytes], seen: list[Delta]) -> Answered | Failure:
-    reader = READERS[name](voice, "http://server/v1/chat/completions", 7, seen.append)
+    reader = READERS[name](voice, "http://server/v1/chat/completions", 7, to(seen))
     for event in events(body):
         if not reader.done:
             reader.event(event)

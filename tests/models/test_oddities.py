@@ -18,7 +18,7 @@ from noria.core.transcript import Step
 from noria.models.messages_reader import MessagesReader
 from noria.models.responses_reader import ResponsesReader
 from tests.models.bodies import dialect
-from tests.models.kit import answered, delta, events, failed, history, pieces, prompt, read, read_whole, sse
+from tests.models.kit import answered, delta, events, failed, history, pieces, prompt, read, read_whole, sse, to
 
 
 class Means(NamedTuple):
@@ -552,7 +552,7 @@ def test_an_item_of_responses_is_kept_as_it_is(raw: dict[str, Any]) -> None:
 def back(name: str, *frames: dict[str, Any]) -> list[Any]:
     """What goes back of a reply of `test-model` to itself: the blocks or items, without what the user said."""
     seen: list[Delta] = []
-    reader = (MessagesReader if name == "messages" else ResponsesReader)(f"{name}:test-model", "u", 7, seen.append)
+    reader = (MessagesReader if name == "messages" else ResponsesReader)(f"{name}:test-model", "u", 7, to(seen))
     for event in events([sse(*frames, done=False)]):
         reader.event(event)
     sent = json.loads(dialect(name).body("", history(prompt("x"), Step(answered(reader.result()).reply)), "free"))

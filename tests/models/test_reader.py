@@ -9,8 +9,11 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from noria.core.ports import Answered, CallDelta, Delta, Failure, ReasoningDelta, TextDelta
-from tests.models.kit import answered, delta, pieces, read, read_whole, sse
+from noria.core.ports import Answered, CallDelta, CallReady, Delta, Failure, ReasoningDelta, TextDelta
+from noria.models.chat_reader import ChatReader
+from noria.models.messages_reader import MessagesReader
+from noria.models.responses_reader import ResponsesReader
+from tests.models.kit import answered, delta, events, pieces, read, read_whole, sse
 
 WORDS = [
     "type", "index", "output_index", "item_id", "item", "delta", "content_block", "message", "response", "error",
@@ -117,3 +120,34 @@ def test_models_are_one_port() -> None:
 
     models: list[Model] = [http_model(endpoint()), ScriptedModel(["Hi"]), Chain({"m": ScriptedModel(["Hi"])})]
     assert all(callable(m.reply) for m in models)
+
+
+@pytest.mark.seed("X10")
+def test_a_call_that_is_complete_is_told_of_while_more_of_the_reply_comes() -> None:
+    """Once, with what the reply has in the end; a call whose arguments may still come is not."""
+
+    def told(name: str, *frames: dict[str, Any]) -> list[tuple[str, str]]:
+        seen: list[Delta | CallReady] = []
+        reader = (ChatReader if name == "chat" else MessagesReader if name == "messages" else ResponsesReader)(
+            "m", "u", 7, seen.append
+        )
+        for event in events([sse(*frames, done=False)]):
+            reader.event(event)
+        return [(d.call.name, d.call.args) for d in seen if isinstance(d, CallReady)]
+
+    first = [tool("", "read", id="c1"), tool('{"path":"a'), tool('"}')]
+    second = delta(tool_calls=[{"index": 1, "id": "c2", "function": {"name": "ls", "arguments": ""}}])
+    assert told("chat", *first) == []  # more of it may come
+    assert told("chat", *first, second) == [("read", '{"path":"a"}')]
+    assert told("chat", first[0], second) == []
+    assert told("chat", *first[:2], second, first[2], delta("tool_calls")) == []
+    block = {"type": "tool_use", "id": "c", "name": "ls", "input": {}}
+    opened, over = {"type": "content_block_start", "index": 0, "content_block": block}, {"index": 0}
+    assert told("messages", opened) == []
+    assert told("messages", opened, over | {"type": "content_block_stop"}) == [("ls", "{}")]
+    piece = over | {"type": "content_block_delta", "delta": {"type": "input_json_delta", "partial_json": '{"a'}}
+    assert told("messages", opened, piece, over | {"type": "content_block_stop"}) == []
+    item = {"type": "function_call", "call_id": "c", "name": "ls", "arguments": "{}"}
+    done = {"output_index": 0, "item": item, "type": "response.output_item.done"}
+    assert told("responses", done | {"type": "response.output_item.added"}) == []
+    assert told("responses", done, done) == [("ls", "{}")]

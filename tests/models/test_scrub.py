@@ -164,10 +164,10 @@ def test_the_thought_goes_to_no_other_model_and_is_no_text_for_its_own() -> None
 def r1(*frames: object, seen: list[Delta] | None = None) -> tuple[list[tuple[str, str]], str, str]:
     """The blocks of a reply of such a model, and what was shown."""
     from noria.models.chat_reader import ChatReader
-    from tests.models.kit import events
+    from tests.models.kit import events, to
 
     shown: list[Delta] = [] if seen is None else seen
-    reader = ChatReader("chat:deepseek-r1", "http://localhost:8000/v1/chat/completions", 7, shown.append)
+    reader = ChatReader("chat:deepseek-r1", "http://localhost:8000/v1/chat/completions", 7, to(shown))
     for event in events(pieces(sse(*frames), 10)):
         if not reader.done:
             reader.event(event)

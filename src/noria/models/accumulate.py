@@ -1,66 +1,18 @@
 """Deltas become a reply, from every odd server; whole replies take the same way.
 
-Owns: which piece belongs to which tool call, the order of blocks, what an ended reply is. Must not know: JSON frames,
-HTTP, any one dialect. The rules are design section 7; the readings of odd streams are decisions 0003 and 0013.
+Owns: the order of blocks, what is shown on the way, what an ended reply is. Must not know: JSON frames, HTTP, any one
+dialect. The rules are design section 7; the readings of odd streams are decisions 0003 and 0013.
 """
 
 from __future__ import annotations
 
-from itertools import pairwise
 from typing import Literal
 
-import msgspec
-
-from noria.core.content import Block, Call, End, Opaque, Reasoning, Reply, Text, make_call, object_error
-from noria.core.ports import CallDelta, Emit, Failure, ReasoningDelta, TextDelta
+from noria.core.content import Block, Call, End, Opaque, Reasoning, Reply, Text, make_call
+from noria.core.ports import CallDelta, CallReady, Emit, Failure, ReasoningDelta, TextDelta
 from noria.models.encode import mended
 from noria.models.scrub import Scrubber
-
-_decode = msgspec.json.Decoder().decode
-
-
-class Slot:
-    """One tool call as it comes in."""
-
-    __slots__ = ("beside", "index", "name", "order", "pieces", "told", "wire_id")
-
-    def __init__(self, order: int, index: int | None) -> None:
-        self.order = order
-        self.index = index
-        self.wire_id = ""
-        self.name = ""
-        self.pieces: list[str] = []
-        self.told = False
-        self.beside = ""  # what only its provider understands and wants back with it
-
-    @property
-    def written(self) -> str:
-        """The arguments so far."""
-        return "".join(self.pieces)
-
-    def whole(self) -> bool:
-        """Whether the arguments so far are one JSON object."""
-        text = self.written.strip()
-        return text.endswith("}") and not object_error(text)
-
-    def repeats(self, arguments: str) -> bool:
-        """Whether a piece says once more the whole arguments that are there."""
-        return arguments.lstrip()[:1] == "{" and self.whole() and _equal(self.written, arguments)
-
-    def meant(self) -> str:
-        """The arguments in the end. Where the pieces together make no object, they may have been meant otherwise: an
-        empty one first, and then the true ones; the whole once more after its pieces; or each with all that the one
-        before it had."""
-        written, pieces = self.written, self.pieces
-        if len(pieces) < 2 or not object_error(written):
-            return written
-        if pieces[0].strip() in ("{}", "null") and not object_error(rest := "".join(pieces[1:])):
-            return rest
-        last = pieces[-1]
-        if last.lstrip()[:1] == "{" and not object_error(last):
-            again = _equal("".join(pieces[:-1]), last) or all(b.startswith(a) for a, b in pairwise(pieces))
-            return last if again else written
-        return written
+from noria.models.slots import Slot, another, continues, named
 
 
 class Run:
@@ -238,7 +190,7 @@ class Accumulator:
             slot.wire_id = wire_id
             self._by_id[wire_id] = slot
         if name:
-            slot.name = _named(slot, name)
+            slot.name = named(slot, name)
         if arguments and not ((name or wire_id) and slot.pieces and slot.repeats(arguments)):
             slot.pieces.append(arguments)
         if slot.name and not slot.told:
@@ -258,24 +210,38 @@ class Accumulator:
         self._open = slot
         slot.wire_id = wire_id or slot.wire_id
         slot.name = name.strip() or slot.name
-        slot.pieces = [arguments]
+        slot.pieces = [arguments] if arguments else []
         if slot.name and not slot.told:
             slot.told = True
             self._emit(CallDelta(self._effect, slot.order, slot.name))
+        self._complete(slot)
+
+    def complete(self, index: int) -> None:
+        """The call at an index is said to have all its arguments."""
+        if slot := self._by_index.get(index):
+            self._complete(slot)
+
+    def _complete(self, slot: Slot) -> None:
+        """Tell of a call that can be begun while more of the reply comes."""
+        if slot.name and not slot.ready and (not slot.pieces or slot.whole()):
+            slot.ready = True
+            self._emit(CallReady(self._effect, self._made(slot, cut=False)))
 
     def _find(self, index: int | None, wire_id: str, name: str, arguments: str, *, apart: bool) -> Slot:
         if index is not None:
             slot = self._by_index.get(index)
-            if slot is None or _another(slot, wire_id, name, arguments):
+            if slot is None or another(slot, wire_id, name, arguments):
                 slot = self._by_index[index] = self._add(index)
             return slot
         known = self._by_id.get(wire_id) if wire_id else None
         slot = known or self._open
-        if slot is None or (apart and name and not known) or not _continues(slot, wire_id, name, arguments):
+        if slot is None or (apart and name and not known) or not continues(slot, wire_id, name, arguments):
             return self._add(None)
         return slot
 
     def _add(self, index: int | None) -> Slot:
+        if self._open and self._open.pieces:
+            self._complete(self._open)
         slot = Slot(len(self._slots), index)
         self._slots.append(slot)
         self._place(slot)
@@ -346,46 +312,3 @@ class Accumulator:
         if written.strip() == "null":
             written = ""
         return make_call(mended(slot.name), written, wire_id=mended(slot.wire_id), cut=cut)
-
-
-def _named(slot: Slot, name: str) -> str:
-    """The name after another one came: a longer form replaces, a further piece is added while nothing else came."""
-    if not slot.name or name.startswith(slot.name):
-        return name
-    return slot.name if slot.pieces else slot.name + name
-
-
-def _another(slot: Slot, wire_id: str, name: str, arguments: str) -> bool:
-    """Whether an index that was used before stands for one more call: some servers number every call 0.
-
-    A name comes again: a new one after arguments had begun, or one with other arguments or another id after whole ones,
-    or a new one with another id. Another id alone does not say so: some servers give every piece an id of its own. The
-    same arguments once more do not either: some servers say at the end what they said in pieces.
-    """
-    if not name or not slot.name:
-        return False
-    other_id = bool(wire_id and slot.wire_id and wire_id != slot.wire_id)
-    if not slot.written.strip():
-        return other_id and name != slot.name
-    if not name.startswith(slot.name):
-        return True
-    return slot.whole() and (other_id or (bool(arguments.strip()) and not slot.repeats(arguments)))
-
-
-def _continues(slot: Slot, wire_id: str, name: str, arguments: str) -> bool:
-    """Whether a piece without an index belongs to this slot rather than to a new one."""
-    if wire_id and slot.wire_id and wire_id != slot.wire_id:
-        return False
-    if name and slot.name:
-        if name == slot.name and wire_id and wire_id == slot.wire_id and slot.repeats(arguments):
-            return True
-        return name == slot.name and not (arguments.strip() and slot.whole())
-    return True
-
-
-def _equal(one: str, other: str) -> bool:
-    """Whether two texts are the same JSON."""
-    try:
-        return one == other or _decode(one) == _decode(other)
-    except (msgspec.DecodeError, RecursionError, UnicodeEncodeError):
-        return False

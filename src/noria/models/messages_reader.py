@@ -178,6 +178,8 @@ class MessagesReader(FrameReader):
             block.run.data = dumps(thinking)
         elif block.key >= 0 and not "".join(block.pieces).strip() and block.raw.get("input"):
             self._gathered.settle(block.key, "", "", arguments_of(block.raw["input"]))
+        elif block.key >= 0:
+            self._gathered.complete(block.key)
         elif block.held:
             written = "".join(block.pieces)
             given = loads(written) if written.strip() else block.raw.get("input", {})
