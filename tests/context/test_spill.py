@@ -46,6 +46,25 @@ def test_a_file_is_bounded(tmp_path: Path) -> None:
     assert (tmp_path / "s" / "o").read_bytes() == b"abcde"
 
 
+def test_a_folder_is_bounded(tmp_path: Path) -> None:
+    """A session that prints without end does not fill the disk: what comes late is kept in part, and said to be."""
+    folder = SpillFolder(str(tmp_path / "s"), limit=3 << 20, whole=4 << 20)
+    kept: list[tuple[int, bool]] = []
+    for name in "abcd":
+        file = folder.open(folder.path(name))
+        file.write(b"x" * (3 << 20))
+        file.write(b"x")
+        file.close()
+        kept.append((os.path.getsize(file.path), file.full))
+    assert kept == [(3 << 20, True)] * 2 + [(1 << 20, True)] * 2
+    again = SpillFolder(str(tmp_path / "s"), limit=3 << 20, whole=4 << 20)
+    file = again.open(again.path("e"))
+    file.write(b"x" * (2 << 20))
+    assert file.full and again.used == 9 << 20
+    file.discard()
+    assert again.used == 8 << 20
+
+
 def test_nothing_is_written_outside_the_folder(tmp_path: Path) -> None:
     folder = SpillFolder(str(tmp_path / "s"))
     with pytest.raises(PermissionError):

@@ -9,6 +9,8 @@ import os
 import stat
 
 FILE_LIMIT = 64 << 20  # bytes of one output that are kept
+FOLDER_LIMIT = 1 << 30  # bytes of all outputs of a session together; of those that come later only a little is kept
+LITTLE = 1 << 20  # bytes of one output that are kept once the folder is full
 NAME_LIMIT = 100  # characters of a file's name
 KEEP_SECONDS = 30 * 24 * 3600  # how long a session's outputs outlive its last one
 
@@ -16,13 +18,16 @@ KEEP_SECONDS = 30 * 24 * 3600  # how long a session's outputs outlive its last o
 class OutputFile:
     """One output, written as it comes. Bytes beyond the limit are dropped and `full` says so."""
 
-    __slots__ = ("_fd", "_left", "full", "path")
+    __slots__ = ("_fd", "_folder", "_left", "_size", "full", "path")
 
-    def __init__(self, path: str, limit: int = FILE_LIMIT) -> None:
-        """Create the file (0600), replacing what an earlier run left there. Raises OSError."""
+    def __init__(self, path: str, limit: int = FILE_LIMIT, folder: SpillFolder | None = None) -> None:
+        """Create the file (0600), replacing what an earlier run left there; `folder` counts its bytes. Raises
+        OSError."""
         self.path = path
         self.full = False
+        self._folder = folder
         self._left = limit
+        self._size = 0
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
         self._fd = os.open(path, flags, 0o600)
 
@@ -34,6 +39,7 @@ class OutputFile:
         while view:
             done = os.write(self._fd, view)
             self._left -= done
+            self._count(done)
             view = view[done:]
 
     def close(self) -> None:
@@ -49,15 +55,24 @@ class OutputFile:
             os.unlink(self.path)
         except FileNotFoundError:
             pass
+        self._count(-self._size)
+
+    def _count(self, size: int) -> None:
+        self._size += size
+        if self._folder is not None:
+            self._folder.used += size
 
 
 class SpillFolder:
     """The spill files of one session, in a folder that is made when the first of them is written."""
 
-    def __init__(self, folder: str, *, limit: int = FILE_LIMIT) -> None:
-        """`folder`: an absolute path, the session's own; `limit`: bytes that are kept of one output."""
+    def __init__(self, folder: str, *, limit: int = FILE_LIMIT, whole: int = FOLDER_LIMIT) -> None:
+        """`folder`: an absolute path, the session's own; `limit`: bytes that are kept of one output; `whole`: of all of
+        them, from which on only LITTLE is kept of each."""
         self.folder = os.path.abspath(folder)
         self.limit = limit
+        self.whole = whole
+        self.used = -1  # bytes of all files in it; -1: not counted yet
 
     def path(self, name: str) -> str:
         """Where the output of that name lies or would lie; characters that a name should not have become `_`."""
@@ -69,7 +84,9 @@ class SpillFolder:
         if os.path.dirname(path) != self.folder:
             raise PermissionError(1, "not in the folder of this session's outputs", path)
         self._make()
-        return OutputFile(path, self.limit)
+        if self.used < 0:  # once: what earlier runs left
+            self.used = sum(entry.stat(follow_symlinks=False).st_size for entry in os.scandir(self.folder))
+        return OutputFile(path, self.limit if self.used < self.whole else min(self.limit, LITTLE), self)
 
     def clear(self) -> None:
         """Remove the folder and all in it: the session is deleted."""

@@ -12,9 +12,11 @@ once it is started (held.py). The sandbox stands behind `spawn`: it changes what
 
 from __future__ import annotations
 
+import fcntl
 import os
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from noria.core.events import Handle
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
 __all__ = ["Done", "Ending", "Held", "Processes", "Sink", "Spawn", "Start", "end_group", "spawn"]
 
 LONGEST = 131_071  # bytes of one argument of a program (Linux: 32 pages)
+ROOMY = 1 << 18  # bytes that the output's pipe holds
 COLLECTED = 1 << 20  # bytes of each stream that `collect` keeps
 
 # The shell waits for a line on its standard input; the end of the pipe (noria died) ends it with nothing run. It stands
@@ -226,7 +229,7 @@ class Processes:
             ends: list[int] = []  # where the process writes
             for sink in (output, errors, told):
                 if sink is not None:
-                    reading, writing = _pipe(opened)
+                    reading, writing = _pipe(opened, roomy=sink is output)
                     sinks[reading] = sink
                     ends.append(writing)
             stdin, go = _pipe(opened) if held else (_input(data, opened), -1)
@@ -308,9 +311,13 @@ class _Kept:
         """Nothing of it is kept on disk."""
 
 
-def _pipe(opened: list[int]) -> tuple[int, int]:
+def _pipe(opened: list[int], *, roomy: bool = False) -> tuple[int, int]:
+    """A pipe; a `roomy` one has whoever prints much wait less often (Linux)."""
     reading, writing = os.pipe()
     opened += (reading, writing)
+    if roomy and hasattr(fcntl, "F_SETPIPE_SZ"):
+        with suppress(OSError):  # the user has too many such pipes: the usual size does
+            fcntl.fcntl(writing, fcntl.F_SETPIPE_SZ, ROOMY)
     return reading, writing
 
 
