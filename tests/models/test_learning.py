@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from noria.core.content import Reply, Text
-from noria.core.ports import Answered, Failure
+from noria.core.ports import Answered, Failure, ToolSpec
 from noria.core.transcript import Step, Transcript
 from noria.models.catalog import Profile
 from noria.models.client import http_model
@@ -62,7 +62,13 @@ class Seen(list[Request]):
 
 
 def ask(
-    dialect: str, faults: Any, times: int = 1, transcript: Transcript = GO, rest: bool = False, **settings: Any
+    dialect: str,
+    faults: Any,
+    times: int = 1,
+    transcript: Transcript = GO,
+    rest: bool = False,
+    tools: tuple[ToolSpec, ...] = (TOOL,),
+    **settings: Any,
 ) -> Seen:
     """Ask so many times in one session; with `rest`, by a model that is made anew between."""
     with ModelServer([{"text": "Hi"}], faults, follow="order", validate=False) as server:
@@ -70,12 +76,12 @@ def ask(
 
         async def run() -> list[Answered | Failure]:
             transport = Transport({})
-            model = http_model(where, tools=(TOOL,), transport=transport)
+            model = http_model(where, tools=tools, transport=transport)
             found: list[Answered | Failure] = []
             for _ in range(times):
                 found.append(await model.reply(request(transcript), lambda _: None))
                 if rest:
-                    model = http_model(where, tools=(TOOL,), transport=transport)
+                    model = http_model(where, tools=tools, transport=transport)
             await model.aclose()
             return found
 

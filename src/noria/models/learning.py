@@ -13,6 +13,7 @@ from collections.abc import Collection
 import msgspec
 
 from noria.models.profiles import Profile
+from noria.models.windows import reply_limit
 
 LEVELS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
 LIMITS = ("max_tokens", "max_completion_tokens", "max_output_tokens", "maxOutputTokens", "max_new_tokens")
@@ -29,7 +30,11 @@ _MOST = (
     r"[\[(]\s*\d+\s*,\s*(\d[\d,]*)\s*[\])]",
 )
 """How a refusal names the highest output limit: a number after words that say so, or the end of a range."""
-_ADMITTED = re.compile(r"(?:supported|valid|allowed|accepted|possible|one of|must be|should be|expected|choose)", re.I)
+_ADMITTED = re.compile(
+    r"\b(?:supported (?:values?|efforts?|levels?|options?)|valid|allowed|accepted|possible|one of|must be|should be"
+    r"|expected|choose)\b",
+    re.I,
+)
 
 
 class Now(msgspec.Struct, frozen=True):
@@ -44,7 +49,8 @@ class Now(msgspec.Struct, frozen=True):
 def lesson(culprit: str, words: str, now: Now) -> str:
     """The fact that a refusal teaches; nothing where it teaches none."""
     return (
-        _other_name(culprit, words, now)
+        _fitting(words, now)
+        or _other_name(culprit, words, now)
         or _limit(culprit, words, now)
         or _level(culprit, words, now)
         or _form(words, now)
@@ -52,6 +58,11 @@ def lesson(culprit: str, words: str, now: Now) -> str:
         or _schema(culprit, words, now)
         or _left_out_by_words(culprit, words, now)
     )
+
+
+def _fitting(words: str, now: Now) -> str:
+    """A limit that does not fit the window beside what goes in becomes one that does."""
+    return f"limit={fits}" if 0 < (fits := reply_limit(words)) < now.sent else ""
 
 
 def _other_name(culprit: str, words: str, now: Now) -> str:
