@@ -17,6 +17,7 @@ from noria.models.client import http_model
 from noria.models.gemini import UNSIGNED, Gemini, function_name
 from noria.models.profiles import Profile
 from noria.models.retry import REASONING_ITEMS, from_status
+from noria.models.servers import profile_of
 from noria.models.transport import Transport
 from noria.testing import ModelServer, Turn, check
 from tests.models.bodies import CHAT, GEMINI, MESSAGES, PICTURE, PNG, Store, own, thinking
@@ -84,6 +85,7 @@ def test_the_query_stays() -> None:
 
 
 def test_the_headers() -> None:
+    assert (profile_of("gemini", VERTEX, "gemini-3-pro").auth, profile_of("gemini", GOOGLE, "x").auth) == ("bearer", "")
     assert made(auth="x-goog-api-key").headers() == [("x-goog-api-key", "secret-key-123")]
     assert made(auth="bearer").headers() == [("authorization", "Bearer secret-key-123")]
 

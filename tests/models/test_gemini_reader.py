@@ -10,12 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from noria.core.content import Call, Opaque, Reasoning, Reply, Text, Usage
-from noria.core.ports import Answered, CallDelta, Delta, Failure, ReasoningDelta, TextDelta
+from noria.core.ports import Answered, CallDelta, CallReady, Delta, Failure, ReasoningDelta, TextDelta
 from noria.models.accumulate import Held
 from noria.models.gemini_args import Growing, steps
-from noria.models.gemini_reader import ENDS, FAILED
+from noria.models.gemini_reader import ENDS, FAILED, GeminiReader
 from noria.models.retry import REASONING_ITEMS
-from tests.models.kit import answered, calls, failed, pieces, read, read_whole, sse
+from tests.models.kit import answered, calls, events, failed, pieces, read, read_whole, sse
 
 SIGNATURE = "c2lnbmF0dXJl"
 MARK = Opaque(f'{{"thoughtSignature":"{SIGNATURE}"}}', "m")
@@ -184,6 +184,25 @@ def test_a_call_counts_whatever_the_finish_reason_says() -> None:
     """Google says STOP. A whole call at the output limit is whole: calls come in one piece."""
     assert answered(of(said(call("f", args={"a": 1}), finish="MAX_TOKENS"))).reply.calls[0].whole
     assert answered(of(said(call("f"), finish="MAX_TOKENS"))).reply.calls[0].whole
+
+
+def test_a_call_that_is_complete_is_told_of_at_once() -> None:
+    """Calls come whole; one that comes in pieces once it has ended, and never one that was cut."""
+    seen: list[Delta | CallReady] = []
+    reader = GeminiReader("m", "u", 7, seen.append)
+    for frame, told in [
+        (said(call("f", args={"a": 1})), [("f", '{"a":1}')]), (said(call("g")), [("g", "{}")]),
+        (said(call("h", willContinue=True)), []), (said(grown(("$.a", "x"))), []),
+        (said(grown(("$.a", ""), more=False, last=True)), [("h", '{"a":"x"}')]),
+        (said(call("i", willContinue=True)), []), (said(grown(("$.a", "x"))), []), (STOP, []),
+    ]:  # fmt: skip
+        seen.clear()
+        for event in events([sse(frame, done=False)]):
+            reader.event(event)
+        assert [(d.call.name, d.call.args) for d in seen if isinstance(d, CallReady)] == told
+    seen.clear()
+    assert [c.whole for c in answered(reader.result()).reply.calls] == [True, True, True, False]
+    assert not any(isinstance(d, CallReady) for d in seen)
 
 
 # -- arguments that come in pieces -------------------------------------------------------------------------------

@@ -124,6 +124,10 @@ TABLE: tuple[Row, ...] = (
           "Google Cloud docs, Request predictions with Claude models; Claude docs, Vertex AI"),
     Row((".api.aws", ".amazonaws.com"), ("messages",), {"auth": "bearer", "schema": "anthropic", "documents": True},
           "AWS docs, Inference using the Anthropic Messages API (BASE/anthropic, a Bedrock API key)"),
+    # -- Gemini, in its own dialect
+    Row((), ("gemini",), {"documents": True}, "Gemini API, Document understanding"),
+    Row(("aiplatform.googleapis.com", "-aiplatform.googleapis.com"), ("gemini",), {"auth": "bearer"},
+          "Google Cloud docs, Generate content with the Gemini API in Vertex AI (base .../publishers/google)"),
     # -- on this machine
     Row((":11434", ":1234", ":8080"), ("chat",), {"schema": "grammar"},
           "ggml-org/llama.cpp#26930, #14227, #17574; "
