@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from noria.core.content import Text
+from noria.core.ports import Answered, Failure, ModelRequest
+from noria.core.transcript import Origin, Prompt, Transcript
+from noria.models.catalog import Endpoint
+from noria.models.client import http_model
+from noria.models.learning import Now, lesson
+from noria.models.profiles import Profile
 from noria.models.retry import from_status
-from noria.models.windows import Overflow, overflow
+from noria.models.transport import Transport
+from noria.models.windows import Overflow, overflow, reply_limit
+from noria.testing import ModelServer
+from noria.testing.faults import Status
+from noria.testing.request import Request
 
 SAID = [
     # OpenAI, Azure, DeepSeek, vLLM, SGLang
@@ -104,6 +116,32 @@ def test_llama_cpp_tells_it_beside_the_words() -> None:
     assert failure.kind == "context_overflow" and overflow(failure.detail) == Overflow(4_096)
 
 
+BIG_REPLY = [
+    ("'max_tokens' or 'max_completion_tokens' is too large: 8192. This model's maximum context length is 4096 tokens "
+     "and your request has 200 input tokens (8192 > 4096 - 200).", 1_024),
+    ("This model's maximum context length is 8192 tokens. However, you requested 8292 tokens (100 in the messages, "
+     "8192 in the completion). Please reduce the length of the messages or completion.", 2_048),
+    ("input length and `max_tokens` exceed context limit: 2000 + 199000 > 200000, decrease input length", 50_000),
+    ("input length and max_tokens exceed context limit: 8000 + 2000 > 9000", 0),
+    ("prompt is too long: 9001 tokens > 9000 maximum", 0),
+    ("max_tokens: 100000 > 8192", 0),
+]  # fmt: skip
+
+
+@pytest.mark.seed("X15")
+@pytest.mark.case("I02", "F03")
+@pytest.mark.parametrize(("words", "limit"), BIG_REPLY, ids=[w[:40] for w, _ in BIG_REPLY])
+def test_where_the_reply_is_what_is_too_long_its_limit_gives_way(words: str, limit: int) -> None:
+    """F03: a small input and a reply's limit that do not fit together need no compaction, but a lower limit."""
+    assert reply_limit(words) == limit
+    body = json.dumps({"error": {"message": words, "type": "invalid_request_error"}}).encode()
+    failure = from_status(400, {}, body, "http://127.0.0.1:8080/v1")
+    if limit:
+        assert failure.kind == "context_overflow"
+        asked = Now((), Profile(), 199_000 if limit == 50_000 else 8_192)
+        assert lesson(failure.culprit, failure.detail, asked) == f"limit={limit}"
+
+
 @pytest.mark.parametrize(
     "words",
     [
@@ -134,3 +172,33 @@ def test_any_words_may_come(words: str, number: int) -> None:
 def test_the_room_is_at_least_half_the_window(window: int, output: int) -> None:
     found = overflow(f"input length and `max_tokens` exceed context limit: 900 + {output} > {window}")
     assert found is not None and window // 2 <= found.room <= window
+
+
+@pytest.mark.seed("X15")
+@pytest.mark.case("F03")
+def test_the_request_is_sent_once_more_with_a_limit_that_fits() -> None:
+    """F03: no compaction, no lost turn: the same request with a quarter of the window for the reply, and so on."""
+    words = (
+        "'max_tokens' is too large: 8192. This model's maximum context length is 4096 tokens and your request has {} "
+    )
+
+    def refuse(request: Request) -> Status | None:
+        used, limit = len(request.raw) // 4, request.get("max_tokens", 0)
+        over = used + limit > 4_096
+        return Status(400, message=words.format(used) + f"input tokens ({limit} > 4096 - {used}).") if over else None
+
+    async def twice(url: str) -> list[Answered | Failure]:
+        endpoint = Endpoint(name="m", model="m", base_url=url, max_output_tokens=8_192)
+        model = http_model(endpoint, transport=Transport())
+        transcript = Transcript().append(Prompt((Text("hello"),)), Origin(1))
+        request = ModelRequest(1, endpoint.spec, 1, "free", "Be brief.", transcript)
+        try:
+            return [await model.reply(request, lambda _: None) for _ in range(2)]
+        finally:
+            await model.aclose()
+
+    with ModelServer([{"text": "Hi."}], refuse) as server:
+        answers = asyncio.run(twice(server.url))
+        assert [r.get("max_tokens") for r in server.requests] == [8_192, 1_024, 1_024]
+    assert [a.reply.text for a in answers if isinstance(a, Answered)] == ["Hi.", "Hi."]
+    assert [a.usage.requests for a in answers] == [2, 1]

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from noria.app.settings import DIALECTS, Auth, Dialect, ModelEntry
 from noria.core.errors import UsageError
-from noria.models.catalog import Endpoint, context_window, list_price
+from noria.models.catalog import Endpoint, context_window, fitting, list_price
 from noria.models.profiles import changed
 from noria.models.servers import profile_of
 
@@ -61,7 +61,7 @@ def resolve(name: str, entries: Mapping[str, ModelEntry], base_url: str | None, 
         entry = ModelEntry()
     usual, url_variable, _ = USUAL[dialect]
     url = (base_url or entry.base_url or env.get(url_variable, "")).strip() or usual
-    profile = changed(profile_of(dialect, url, model), entry.profile)
+    profile = changed(fitting(profile_of(dialect, url, model), model), entry.profile)
     auth = entry.auth or profile.auth or AUTH.get(dialect, "bearer")
     key, keys, command = _keys(name, entry, usual_key(dialect, url), url, env) if auth != "none" else ("", (), "")
     endpoint = Endpoint(

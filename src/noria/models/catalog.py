@@ -39,6 +39,12 @@ def list_price(model: str) -> Price | None:
     return known(model).price
 
 
+def fitting(profile: Profile, model: str) -> Profile:
+    """The profile, without images where the model is known to take none: a text stands for them then."""
+    facts = known(model)
+    return replace(profile, images=False) if facts.can and not facts.does("images") else profile
+
+
 def reasons(model: str) -> bool:
     """Whether a model may reason: those of OpenAI that do not refuse to be asked for their reasoning."""
     return not model.rpartition("/")[2].startswith(("gpt-3", "gpt-4", "chatgpt-4"))

@@ -76,7 +76,7 @@ class HttpModel:
         for each thing that it refuses. That is remembered for as long as the transport lives."""
         answer = await self._rotated(body(), effect, emit)
         for _ in range(LESSONS):
-            if not isinstance(answer, Failure) or answer.kind != "bad_request":
+            if not isinstance(answer, Failure) or not _teaches(answer):
                 break
             if not self._dialect.learn(answer.culprit, answer.detail):
                 break
@@ -143,11 +143,16 @@ class HttpModel:
         return decoder.result()
 
     async def _refused(self, response: Response, url: str) -> Failure:
-        """A status that is no answer: what its body says, as far as it comes."""
+        """A status that is no answer: what its body says, as far as it comes in TAIL seconds."""
+        body = b""
         try:
-            body = await response.read(TAIL, ERROR_BODY)
-        except TransportError:
-            body = b""
+            async with asyncio.timeout(TAIL):
+                async for chunk in response.chunks(TAIL):
+                    body += chunk
+                    if len(body) > ERROR_BODY:
+                        break
+        except (TransportError, TimeoutError):
+            pass  # what came may say enough
         if response.headers.get("content-encoding", "").strip().lower() in UNREADABLE:
             body = b""
         return retry.from_status(response.status, response.headers, body, url, self._secrets)
@@ -225,6 +230,16 @@ def _dialect(
             raise UsageError(
                 f"there is no dialect {endpoint.dialect!r}: write chat:, responses:, messages: or gemini: before a name"
             )
+
+
+def _teaches(failure: Failure) -> bool:
+    """Whether another form of the request may be taken: where something in it was refused, or the reply that it asks
+    for is what does not fit the window."""
+    if failure.kind == "context_overflow":
+        from noria.models.windows import reply_limit
+
+        return reply_limit(failure.detail) > 0
+    return failure.kind == "bad_request"
 
 
 class Completing(Model, Protocol):

@@ -81,7 +81,9 @@ NO_MODEL = (
     "model_not_found", "model not found", "unknown model", "invalid model", "not a valid model", "no such model",
     "model_not_available", "model identifier is invalid", "deploymentnotfound", "no endpoints found",
     "does not work with the specified model", "on-demand throughput", "invalid_model", "model_not_exist",
-    "model does not exist", "model not exist", "modelnotfound",
+    "model does not exist", "model not exist", "modelnotfound", "decommissioned", "model_deprecated",
+    "model_not_supported", "unsupported_model", "unsupported model", "model is not supported", "model_terms_required",
+    "model is deprecated",
 )  # fmt: skip
 REASONING_ITEMS = "reasoning_items"
 """The culprit of a refusal of reasoning that was sent back: it cannot be read, or stands in the wrong place."""
@@ -194,8 +196,6 @@ def _kind(status: int, found: Said, asked: bool) -> tuple[FailureKind, str]:
         return STATUS_KINDS[status], ""
     if "tool_use_failed" in words:
         return "server", ""  # the model's slip, seen by the provider: the same request may well succeed
-    if status == 400 and _reply_too_long(words):
-        return "bad_request", "max_tokens"
     if status != 404 and (status == 413 or _overflows(words, found.param)):
         return "context_overflow", ""
     if (status >= 500 and status not in NEVER) or status == 0:
@@ -230,15 +230,6 @@ def _spent(words: str, waits: bool) -> bool:
     return any(w in words for w in QUOTA) and not waits and not re.search(BY_RATE, words)
 
 
-def _reply_too_long(words: str) -> bool:
-    """Whether input and reply together are too long for the window, and the reply is what has to give way."""
-    if not ("max_tokens" in words or "in the completion" in words or "in the output" in words):
-        return False
-    from noria.models.windows import reply_limit
-
-    return reply_limit(words) > 0
-
-
 def _overflows(words: str, param: str) -> bool:
     if any(w in words for w in OVERFLOW):
         return True
@@ -251,7 +242,7 @@ def _no_model(status: int, words: str) -> bool:
     if any(w in words for w in NO_MODEL):
         return True
     gone = ("not found", "not_found", "does not exist", "not exist", "no access", "have access", "not supported")
-    return status in (403, 404) and "model" in words and any(w in words for w in gone)
+    return status in (403, 404, 410) and "model" in words and any(w in words for w in gone)
 
 
 def _bad_image(words: str) -> bool:

@@ -40,6 +40,13 @@ OUTPUTS = (
     r"(\d[\d,]*) `?max_new_tokens",
     r"too large: (\d[\d,]*)\. ",
 )
+BOTH = (
+    # input and window of a request that is too long because of the reply that it asks for
+    r"(?P<input>\d[\d,]*) \+ \d[\d,]* > (?P<window>\d[\d,]*)",
+    r"\d[\d,]* > (?P<window>\d[\d,]*) - (?P<input>\d[\d,]*)",
+    r"length is (?P<window>\d[\d,]*) tokens.{0,60}\((?P<input>\d[\d,]*) (?:in the messages|of text input).{0,60}"
+    r" in the (?:completion|output)\)",
+)
 OTHERS = ("per minute", "per day", "tpm", "tokens per", "rate limit")
 """Limits of another kind, whose numbers are no window."""
 
@@ -65,6 +72,18 @@ def overflow(words: str) -> Overflow | None:
         return None
     window = _first(LIMITS, words)
     return Overflow(window, min(_first(OUTPUTS, words), window)) if window >= LEAST else None
+
+
+def reply_limit(words: str) -> int:
+    """The most tokens of a reply, where a request was refused because of the reply that it asked for: what goes in
+    takes no more than half of the window, so no shortening of it is needed. A quarter of the window, or what is left if
+    that is less; 0 where this is not the case."""
+    words = " ".join(words.lower().split())
+    for pattern in BOTH:
+        if found := re.search(pattern, words):
+            window, used = _number(found["window"]), _number(found["input"])
+            return min(window - used, window // 4) if window >= LEAST and used <= window // 2 else 0
+    return 0
 
 
 def _first(patterns: tuple[str, ...], words: str) -> int:
