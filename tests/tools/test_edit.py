@@ -194,6 +194,15 @@ def test_bytes_that_fit_no_encoding_survive(tmp_path: Path) -> None:
 
 
 @pytest.mark.case("C02")
+def test_a_damaged_byte_makes_no_other_encoding(tmp_path: Path) -> None:
+    before = "x = 1 # größe, äöü\n".encode() + b"\xff\xc3\n"
+    data, told = edited(tmp_path, before, old_string="x = 1", new_string="ß = дом")
+    assert data == before.replace(b"x = 1", "ß = дом".encode()), told
+    bench = Bench(tmp_path)
+    assert "größe, äöü\n\ufffd\ufffd\n[UTF-8 with some bytes" in bench.do("read_file", path="f.txt").text
+
+
+@pytest.mark.case("C02")
 def test_half_a_character_is_never_replaced(tmp_path: Path) -> None:
     before = b"a \x81@ b\n"  # GBK: one character, whose second byte looks like @
     data, told = edited(tmp_path, before, old_string="@", new_string="#")
@@ -274,6 +283,6 @@ def test_whatever_stands_around_an_edit_is_left_byte_for_byte(
         return
     if like.encoding != "utf-8":
         return
-    text, count = _apply(like.text, Edit("here@old", "here@new"), like.foreign, "f", "")
+    text, count = _apply(like.text, Edit("here@old", "here@new"), like, "f", "")
     assert count == 1
     assert encode(text, like) == start + b"here@new\n" + end

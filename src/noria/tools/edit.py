@@ -21,6 +21,7 @@ from noria.tools.schema import tool, writes
 if TYPE_CHECKING:
     import re
 
+_PLAIN = Decoded("")
 _CONTROLS = {picture: control for control, picture in PICTURES.items() if picture != 0xFFFD}
 
 
@@ -132,7 +133,7 @@ def _edited(like: Decoded, wanted: list[Edit], shown: str) -> tuple[str, int]:
 
             text, count = with_sources(text, partial(_apply_to_cells, edit=edit, shown=shown, where=where))
         else:
-            text, count = _apply(text, edit, like.foreign, shown, where)
+            text, count = _apply(text, edit, like, shown, where)
         done += count
     return text, done
 
@@ -147,26 +148,26 @@ def _apply_to_cells(sources: list[str], *, edit: Edit, shown: str, where: str) -
             "replace_all=true to replace all of them, or give more of the text around the one"
         )
     if not found:
-        _apply("\n".join(sources), edit, False, f"the cells of {shown}", where)
+        _apply("\n".join(sources), edit, _PLAIN, f"the cells of {shown}", where)
         raise ToolError(
             f"{where}old_string goes over the border of two cells of {shown}; nothing was written. Edit each cell by "
             "itself"
         )
     sources, done = list(sources), 0
     for at in found:
-        sources[at - 1], count = _apply(sources[at - 1], edit, False, f"cell {at} of {shown}", where)
+        sources[at - 1], count = _apply(sources[at - 1], edit, _PLAIN, f"cell {at} of {shown}", where)
         done += count
     return sources, done
 
 
-def _apply(text: str, edit: Edit, foreign: bool, shown: str, where: str) -> tuple[str, int]:
+def _apply(text: str, edit: Edit, like: Decoded, shown: str, where: str) -> tuple[str, int]:
     """The text after one edit, and how many places it changed. Raises ToolError."""
     old, new = edit.old_string, edit.new_string
     if not old:
         raise ToolError(f"{where}old_string is empty; nothing was written. Give the text to replace, or use write_file")
     if old == new:
         raise ToolError(f"{where}old_string and new_string are the same; nothing was written")
-    if foreign and not new.isascii():
+    if like.foreign and not new.isascii():
         raise ToolError(
             f"{where}{shown} is not UTF-8, and its encoding is not known: only ASCII text can be put into it; nothing "
             "was written. Use run_command (iconv, a script) instead"
@@ -189,10 +190,10 @@ def _apply(text: str, edit: Edit, foreign: bool, shown: str, where: str) -> tupl
             f"{where}old_string occurs twice in {shown}, overlapping itself (lines {first} and {second}); nothing was "
             "written. Give more of the text around the one that is meant"
         )
-    if foreign and any(a > 0 and "\udc80" <= text[a - 1] <= "\udcff" for a, _ in places):
+    if like.escaped and any(a > 0 and "\udc80" <= text[a - 1] <= "\udcff" for a, _ in places):
         raise ToolError(
-            f"{where}in {shown}, which is not UTF-8, old_string begins right after a byte of an unknown character and "
-            "may be a part of it; nothing was written. Begin it one character earlier or later"
+            f"{where}in {shown}, which is not all UTF-8, old_string begins right after a byte of an unknown character "
+            "and may be a part of it; nothing was written. Begin it one character earlier or later"
         )
     if "\r\n" not in text:
         return text.replace(old, new), len(places)

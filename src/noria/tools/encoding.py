@@ -28,13 +28,14 @@ GUESSED = (
 
 class Decoded(Value, frozen=True):
     """A file's text, and what is needed to write it back as it was. `guessed`: nothing in the file says that this is
-    its encoding. `foreign`: no encoding fits; bytes that are no UTF-8 are in `text` as lone surrogates
-    (`surrogateescape`)."""
+    its encoding. `escaped`: bytes that are no UTF-8 are in `text` as lone surrogates (`surrogateescape`). `foreign`:
+    they are, and no encoding fits; else only some bytes of a UTF-8 text are damaged."""
 
     text: str
     encoding: str = "utf-8"
     bom: bytes = b""
     guessed: bool = False
+    escaped: bool = False
     foreign: bool = False
 
     @property
@@ -46,8 +47,9 @@ class Decoded(Value, frozen=True):
     @property
     def note(self) -> str:
         """What a reader has to know of the encoding; empty for UTF-8."""
-        if self.foreign:
-            return "not UTF-8: its other bytes are shown as \ufffd, and are kept by edit_file and apply_patch"
+        if self.escaped:
+            what = "not UTF-8: its other bytes are" if self.foreign else "UTF-8 with some bytes that are none: they are"
+            return f"{what} shown as \ufffd, and are kept by edit_file and apply_patch"
         if self.guessed:
             return f"not UTF-8: taken for {self.encoding}, which is a guess"
         return "" if self.encoding == "utf-8" else f"{self.encoding.upper().replace('-LE', '').replace('-BE', '')} text"
@@ -76,6 +78,10 @@ def decode(data: bytes, known: str = "") -> Decoded | None:
         return Decoded(data.decode("utf-8"))
     except UnicodeDecodeError:
         pass
+    escaped = data.decode("utf-8", "surrogateescape")
+    damaged = len(escaped) - len(escaped.encode("utf-8", "ignore").decode("utf-8"))
+    if damaged < len(escaped) - damaged - len(escaped.encode("ascii", "ignore")):
+        return Decoded(escaped, escaped=True)
     for encoding in filter(None, (known, _guess(data))):
         try:
             text = data.decode(encoding)
@@ -83,12 +89,12 @@ def decode(data: bytes, known: str = "") -> Decoded | None:
                 return Decoded(text, encoding, guessed=True)
         except UnicodeError:
             pass
-    return Decoded(data.decode("utf-8", "surrogateescape"), foreign=True)
+    return Decoded(escaped, escaped=True, foreign=True)
 
 
 def encode(text: str, like: Decoded) -> bytes:
     """The bytes of a text in the encoding of `like`. Raises UnicodeEncodeError where that has not its characters."""
-    return like.bom + text.encode(like.encoding, "surrogateescape" if like.foreign else "strict")
+    return like.bom + text.encode(like.encoding, "surrogateescape" if like.escaped else "strict")
 
 
 def _guess(data: bytes) -> str:

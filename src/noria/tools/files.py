@@ -188,15 +188,15 @@ def as_before(content: str, like: Decoded | None, shown: str) -> tuple[str, byte
         return content, content.encode("utf-8")
     if like.crlf and "\r" not in content:
         content = content.replace("\n", "\r\n")
-    if like.foreign and "\ufffd" in content:
+    if like.escaped and "\ufffd" in content:
         raise ToolError(
-            f"{shown} is not UTF-8, and the \ufffd in the content stand for bytes that would be lost; nothing was "
-            "written. Change it with edit_file, which keeps them"
+            f"{shown} has bytes that are no UTF-8, and the \ufffd in the content stand for bytes that would be lost; "
+            "nothing was written. Change it with edit_file, which keeps them"
         )
     if like.bom:
         content = content.removeprefix("\ufeff")
     try:
-        return content, like.bom + content.encode("utf-8" if like.foreign else like.encoding)
+        return content, like.bom + content.encode(like.encoding)
     except UnicodeEncodeError:
         if not like.guessed:
             raise

@@ -133,7 +133,7 @@ def check_seen(workspace: Workspace, real: str, found: Loaded) -> None:
         return
     what = "was not read before" if known is None else "changed since it was read"
     text = decode(found.data) if len(found.data) <= FRESH else None
-    if text is None or text.foreign:
+    if text is None or text.escaped:
         raise ToolError(f"{shown} {what}; nothing was written. Read it with read_file, then decide again")
     workspace.seen[real] = found.stamp
     body = text.text.replace("\r\n", "\n") or "(the file is empty)"
