@@ -11,6 +11,7 @@ import pytest
 from noria.testing import ModelServer
 from noria.testing.script import Turn
 from tests.cli.kit import House
+from tests.cli.test_asking import AtTerminal
 
 USAGE = {"input": 1_000, "output": 100, "cached": 600}
 SCRIPT: list[Turn] = [
@@ -72,3 +73,17 @@ def test_result_events_and_the_stored_session_agree(house: House) -> None:
     assert list(shown["models"]) == ["chat:gpt-4.1"] and shown["spent_for"]["reply"]["requests"] == 2
     text = house.noria("sessions", "show", result["session"]).out
     assert f"2 requests, 3,000 tokens in (40% from the cache), 200 out, ${COST:.4f}" in text
+
+
+def test_what_it_cost_until_now_at_the_prompt(house: House) -> None:
+    at = AtTerminal(house, *GOAL, "--model", "chat:gpt-4.1")
+    at.see("> ")
+    at.type("/cost\n")
+    at.see("0 requests, 0 tokens in, 0 out, $0.0000")
+    at.type("go\n")
+    at.see("Done.")
+    at.see("> ")
+    at.type("/cost\n")
+    at.see(f"2 requests, 3,000 tokens in (40% from the cache), 200 out, ${COST:.4f}")
+    at.type("/exit\n")
+    assert at.end() == 0
