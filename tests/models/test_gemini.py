@@ -67,6 +67,12 @@ VERTEX = "https://aiplatform.googleapis.com/v1/projects/p/locations/global/publi
         (GOOGLE, "models/gemini-3-pro", f"{GOOGLE}/v1beta/models/gemini-3-pro"),
         (GOOGLE, "tunedModels/mine", f"{GOOGLE}/v1beta/tunedModels/mine"),
         (VERTEX, "gemini-3-pro", f"{VERTEX}/models/gemini-3-pro"),
+        (
+            VERTEX.removesuffix("/publishers/google"),
+            "endpoints/12",
+            f"{VERTEX.removesuffix('/publishers/google')}/endpoints/12",
+        ),
+        (GOOGLE, "a b?c", f"{GOOGLE}/v1beta/models/a%20b%3Fc"),
         ("https://gate/v1/account/google", "gemini-3-pro", "https://gate/v1/account/google/v1beta/models/gemini-3-pro"),
         ("http://v1/x", "m", "http://v1/x/v1beta/models/m"),
     ],
@@ -180,6 +186,12 @@ def test_names_that_become_one_are_told_apart() -> None:
 def test_a_profile_says_what_else_is_sent() -> None:
     found = body(GO, profile=Profile(extra={"safetySettings": []}, omit=["temperature"]), temperature=0.5)
     assert found["safetySettings"] == [] and "generationConfig" not in found
+    extra = {"tools": [{"googleSearch": {}}], "generationConfig": {"topP": 0.5}, "toolConfig": {"retrievalConfig": {}}}
+    found = body(GO, profile=Profile(extra=extra), temperature=0.5, calls="forbidden")
+    assert [next(iter(tool)) for tool in found["tools"]] == ["functionDeclarations", "googleSearch"]
+    assert found["generationConfig"] == {"temperature": 0.5, "topP": 0.5}
+    assert found["toolConfig"] == {"retrievalConfig": {}, "functionCallingConfig": {"mode": "NONE"}}
+    assert body(GO, profile=Profile(extra=extra))["toolConfig"] == {"retrievalConfig": {}}
 
 
 def test_a_profile_says_how_to_tell_it() -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from typing import Any, ClassVar, NamedTuple
+from urllib.parse import quote
 
 import msgspec
 
@@ -35,8 +36,11 @@ UNSIGNED = "skip_thought_signature_validator"
 """What stands for a thought signature where there is none, for models that demand one (Thought signatures)."""
 SIGNED = "thought_signature"  # learned: this model demands them, whatever its name says
 
+OURS = frozenset(("tools", "toolConfig", "generationConfig"))
+"""The fields that a body has anyway: what a profile adds to them is joined with it."""
+
 _OLDER = re.compile(r"gemini-[12](\.\d+)?\b|gemini-(pro|flash)(-vision)?$")
-_VERSION = re.compile(r"/v\d+[a-z]*\d*$|/publishers/[^/]+$")
+_VERSION = re.compile(r"/v\d+[a-z]*\d*$|/(publishers|locations)/[^/]+$")
 _BELOW = re.compile(r"to (\d+) \(exclusive\)")
 _USER, _MODEL = b'{"role":"user","parts":[', b'{"role":"model","parts":['
 
@@ -92,6 +96,7 @@ class Gemini(Spoken[Kept, Contents]):
     def _begin(self) -> None:
         self._called = Names((tool.name for tool in self._tools), function_name)
         self._system: tuple[str, bytes] | None = None
+        self._more = {name: value for name, value in self._profile.extra.items() if name not in self._without}
 
     # -- where it goes -------------------------------------------------------------------------------------------
 
@@ -99,7 +104,7 @@ class Gemini(Spoken[Kept, Contents]):
         """`/v1beta/models/NAME:METHOD`, below a base URL whose own version is not repeated; nor is what else of the
         path it has."""
         base = self._endpoint.base_url.partition("?")[0].strip().rstrip("/")
-        model = self._endpoint.model
+        model = quote(self._endpoint.model, safe="/@:")
         named = f"/{model}" if model.startswith(("models/", "tunedModels/", "endpoints/")) else f"/models/{model}"
         method = ":streamGenerateContent" if self.streamed else ":generateContent"
         if base.endswith(named):
@@ -155,19 +160,26 @@ class Gemini(Spoken[Kept, Contents]):
         if self._system is None or self._system[0] is not system:
             self._system = system, self._prefix(system)
         forbid = calls == "forbidden" and bool(self._tools) and "tool_config" not in self._without
-        end = b'],"toolConfig":{"functionCallingConfig":{"mode":"NONE"}}}' if forbid else b"]}"
+        config = self._more.get("toolConfig", {}) | ({"functionCallingConfig": {"mode": "NONE"}} if forbid else {})
+        end = b'],"toolConfig":' + msgspec.json.encode(config) + b"}" if config else b"]}"
         return b"".join((self._system[1], listed.written, listed.tail(instruction), end))
 
     def _prefix(self, system: str) -> bytes:
-        """Up to the contents: only what the dialect demands, and what was configured."""
-        fields: list[bytes] = []
+        """Up to the contents: only what the dialect demands, and what was configured. What a profile adds to a field
+        goes into it."""
+        encode, fields = msgspec.json.encode, list[bytes]()
         if system.strip():
             fields.append(b'"systemInstruction":{"parts":[' + _text(system) + b"]}")
-        if self._tools:
-            fields.append(b'"tools":[{"functionDeclarations":[' + b",".join(map(self._tool, self._tools)) + b"]}]")
-        if settings := self._settings():
+        functions = b",".join(map(self._tool, self._tools))
+        tools = [b'{"functionDeclarations":[' + functions + b"]}"] if functions else []
+        tools += map(encode, self._more.get("tools", ()))
+        if tools:
+            fields.append(b'"tools":[' + b",".join(tools) + b"]")
+        settings = self._settings()
+        settings += [quoted(n) + b":" + encode(v) for n, v in self._more.get("generationConfig", {}).items()]
+        if settings:
             fields.append(b'"generationConfig":{' + b",".join(settings) + b"}")
-        fields += [quoted(name) + b":" + value for name, value in self._extra() if name not in self._without]
+        fields += [quoted(n) + b":" + encode(v) for n, v in self._more.items() if n not in OURS]
         return b"{" + b",".join((*fields, b'"contents":['))
 
     def _settings(self) -> list[bytes]:
