@@ -32,7 +32,7 @@ from tests.cli.kit import PYTHON, House
 
 Line = dict[str, Any]
 TWO_STEPS: list[Said] = [
-    {"text": "I'll look.", "calls": [["run_command", {"command": "echo one"}], ["read_file", {"path": "none"}]]},
+    {"text": "I'll look.", "calls": [["run_command", {"command": "eval echo one"}], ["read_file", {"path": "none"}]]},
     {"text": "Found **one**."},
 ]
 STREAM = ("--output-format", "stream-json")
@@ -94,7 +94,7 @@ def test_a_run_as_events(house: House, server: ModelServer) -> None:
     assert all(line["delta"] for line in of(lines, "text_delta"))
     assert "".join(line["delta"] for line in of(lines, "text_delta")) == "I'll look.Found **one**."
     command, reading = of(lines, "tool_call")
-    assert command["tool"] == "run_command" and command["arguments"] == {"command": "echo one"}
+    assert command["tool"] == "run_command" and command["arguments"] == {"command": "eval echo one"}
     results = {line["id"]: line for line in of(lines, "tool_result")}
     assert (results[command["id"]]["status"], results[command["id"]]["text"]) == ("ok", "one\n")
     assert results[reading["id"]]["status"] == "error" and results[reading["id"]]["text"].startswith("ERROR: ")
@@ -247,7 +247,7 @@ def test_what_needs_asking(house: House, pause: bool, status: int, outcome: str)
     asked = of(lines, "approval")
     if pause:
         assert [(a["tool"], a["arguments"], a["kind"]) for a in asked] == [
-            ("run_command", {"command": "echo one"}, "person")
+            ("run_command", {"command": "eval echo one"}, "person")
         ]
         assert [p["id"] for p in lines[-1]["pending"]] == [asked[0]["id"]]
     else:

@@ -58,22 +58,23 @@ def refusal(verdict: Verdict) -> Result:
 READ = written("read_file", path="a.txt")
 WRITE = written("write_file", path="a.txt", content="x")
 EDIT = written("edit_file", path="a.txt", old_string="a", new_string="b")
-RUN = written("run_command", command="ls")
+RUN = written("run_command", command="touch x")
+LIST = written("run_command", command="ls | head")
 
 
 @pytest.mark.seed("D03")
 @pytest.mark.parametrize(
     ("mode", "verdicts"),
     [
-        ("default", "run ask ask ask run ask"),
-        ("accept-edits", "run run run ask run ask"),
-        ("plan", "run no no no run no"),
-        ("goal", "run run run run run run"),
-        ("debug", "run no no ask run ask"),
+        ("default", "run ask ask ask run run ask"),
+        ("accept-edits", "run run run ask run run ask"),
+        ("plan", "run no no no no run no"),
+        ("goal", "run run run run run run run"),
+        ("debug", "run no no ask run run ask"),
     ],
 )
 def test_what_may_run_in_each_mode(tmp_path: Path, mode: PermissionMode, verdicts: str) -> None:
-    calls = [READ, WRITE, EDIT, RUN, written("look"), written("push")]
+    calls = [READ, WRITE, EDIT, RUN, LIST, written("look"), written("push")]
     for call, expected in zip(calls, verdicts.split(), strict=True):
         verdict = ask(gates(tmp_path, mode, "person"), call)
         match expected:

@@ -287,8 +287,11 @@ async def _furnish(
     toolbox = Toolbox(tools, workspace, processes, outputs, post=post, threads=threads)
     asked = "person" if can_ask else "pause" if settings.on_ask == "pause" else "deny"
     readable = (outputs.folder,) if outputs else ()
-    gate = Gates(tools, toolbox.claims, root, mode=settings.mode, asked=asked, readable=readable)
-    toolbox.strayed, toolbox.keep = gate.strayed, journal.put
+    gate = Gates(
+        tools, toolbox.claims, root, mode=settings.mode, asked=asked, readable=readable,
+        folder=lambda: toolbox.processes.folder,
+    )  # fmt: skip
+    toolbox.strayed, toolbox.keep, toolbox.harmless = gate.strayed, journal.put, gate.only_reads
     specs = tuple(t.spec for t in advertised(settings.mode, tools, asked) if not t.missing)
     own = model is None and shared is None
     windows = Windows(settings.models)

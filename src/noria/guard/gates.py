@@ -6,8 +6,10 @@ any tool's inside, how a person is asked. What fails in here says no.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal, Protocol, TypeAlias, TypeVar
+from urllib.parse import urlsplit
 
 import msgspec
 
@@ -19,6 +21,7 @@ from noria.guard.modes import MODES, PermissionMode, available, inside, judge, k
 WhenAsked: TypeAlias = Literal["person", "pause", "deny"]
 Hook: TypeAlias = Callable[[int, Call, str], Awaitable[Verdict | None]]
 
+REMEMBERED = 64  # commands of which it is remembered whether they only read
 SHOWN = 500  # characters of broken arguments that a refusal shows
 
 
@@ -33,6 +36,11 @@ class Checked(Protocol):
     @property
     def read_only(self) -> bool:
         """Whether it says that it changes nothing."""
+        ...
+
+    @property
+    def missing(self) -> str:
+        """Why it cannot work; empty where it can."""
         ...
 
     def check(self, args: Mapping[str, Any]) -> str:
@@ -73,6 +81,14 @@ class Named(Protocol):
 N = TypeVar("N", bound=Named)
 
 
+class _Command(msgspec.Struct):
+    """The arguments of run_command, as far as judging goes."""
+
+    command: str
+    cwd: str | None = None
+    background: bool = False
+
+
 class Gates:
     """Implements core.ports.Gate. `mode` may be changed at a step's border."""
 
@@ -87,10 +103,12 @@ class Gates:
         folders: Iterable[str] = (),
         readable: Iterable[str] = (),
         hooks: Sequence[Hook] = (),
+        folder: Callable[[], str] = str,
     ) -> None:
         """`claims` tells the real paths of a call. `workspace` and `folders` (added ones): real paths in which the
         mode table holds; in `readable` (outputs that were spilled) reading counts as inside too. `asked`: whether a
-        call that needs approval is put to a person, left open (`pause`), or denied because nobody is there."""
+        call that needs approval is put to a person, left open (`pause`), or denied because nobody is there. `folder`:
+        where the next command begins, empty for the workspace."""
         self.mode: PermissionMode = mode
         self.asked: WhenAsked = asked
         self.hooks = tuple(hooks)
@@ -99,6 +117,9 @@ class Gates:
         self._workspace = workspace
         self._folders = (workspace, *folders)
         self._readable = (*self._folders, *readable)
+        self._hosts: set[str] = set()  # that a person has allowed to be asked, in this session
+        self._folder = folder
+        self._reading: dict[tuple[str, str, str], bool] = {}  # what was found of commands: by call, arguments, folder
         self._judged: dict[str, frozenset[str]] = {}  # by call id: its paths outside, as it was allowed or asked for
 
     def at_once(self, effect: int, call: Call) -> Verdict | None:
@@ -152,10 +173,17 @@ class Gates:
         strange_reads = [p for p in (*claims.reads, *claims.deep) if not inside(p, self._readable)]
         strange_writes = [p for p in claims.writes if not inside(p, self._folders)]
         what = kind(tool.name, read_only=tool.read_only)
+        if what == "command" and judge(self.mode, what) == "ask" and self.only_reads(call):
+            what = "command_read"
         found = judge(self.mode, what, reads_outside=bool(strange_reads), writes_outside=bool(strange_writes))
         if asked and found == "run":
             found = "denied" if self.mode == "goal" else "ask"
         strange = [*strange_writes, *strange_reads]
+        if found == "ask":
+            if tool.missing:  # nobody is asked about what cannot be done
+                return refuse(call, "error", f"ERROR: {call.name} cannot work here: {tool.missing}. Go on without it")
+            if what == "web" and not strange and not asked and _host(call) in self._hosts:
+                found = "run"
         if found in ("run", "ask"):
             self._judged[call.id] = frozenset(strange)
         match found:
@@ -167,6 +195,33 @@ class Gates:
                 return self._denied(call, strange)
             case "ask":
                 return self._nobody(call, tool, strange) if self.asked == "deny" else Ask()
+
+    def allowed(self, call: Call) -> None:
+        """A person allowed this call: a host of the web is asked about once a session."""
+        if kind(call.name, read_only=True) == "web":
+            self._hosts.add(_host(call))
+
+    def only_reads(self, call: Call) -> bool:
+        """Whether a call of run_command certainly only reads, and only inside, by its parse tree."""
+        key = (call.id, call.args, self._folder())
+        found = self._reading.get(key)
+        if found is None:
+            if len(self._reading) >= REMEMBERED:
+                self._reading.clear()
+            found = self._reading[key] = self._only_reads(call, key[2] or self._workspace)
+        return found
+
+    def _only_reads(self, call: Call, folder: str) -> bool:
+        from noria.guard.harmless import only_reads  # and with it the parser of commands
+
+        try:
+            args = msgspec.json.decode(call.args, type=_Command)
+        except msgspec.MsgspecError:
+            return False
+        if call.name != "run_command" or args.background:
+            return False
+        folder = os.path.realpath(os.path.join(self._workspace, args.cwd)) if args.cwd else folder
+        return not only_reads(args.command, folder, lambda path: inside(path, self._readable))
 
     def strayed(self, call: Call) -> str:
         """Why a call may not run any more, just before it would: one of its paths leads out of the workspace now and
@@ -214,6 +269,12 @@ class Gates:
 
     def _nobody(self, call: Call, tool: Checked, strange: Sequence[str]) -> Refuse:
         what = kind(tool.name, read_only=tool.read_only)
+        if what == "question":
+            text = (
+                "ERROR: nobody can be asked here. Decide by your own judgement and say what you assumed, or leave it "
+                "open and say so. A person can be asked later with --on-ask pause"
+            )
+            return refuse(call, "denied", text)
         flags = [f"--add-dir {strange[0].rpartition('/')[0] or '/'}"] if strange else []
         if judge(self.mode, what) != "run":
             flags.append(f"--permission-mode {next((m for m in MODES if judge(m, what) == 'run'), 'goal')}")
@@ -235,6 +296,10 @@ def refuse(call: Call, status: Status, text: str) -> Refuse:
 
 def refused_by_person(call: Call, reason: str = "") -> Refuse:
     """A person said no. The text is no error: it says not to retry, and to ask what to do instead."""
+    if kind(call.name, read_only=True) == "question":
+        words = f': "{_short(reason.strip())}"' if reason.strip() else ""
+        text = f"The person declined to answer{words}. Go on by your own judgement, and say what you assumed"
+        return refuse(call, "denied", text)
     said = f': "{_short(reason.strip())}"' if reason.strip() else ""
     return refuse(
         call,
@@ -244,9 +309,24 @@ def refused_by_person(call: Call, reason: str = "") -> Refuse:
     )
 
 
-def advertised(mode: PermissionMode, tools: Iterable[N]) -> list[N]:
-    """The tools that are offered in the mode, in their order: those that are not blocked in it."""
-    return [t for t in tools if available(mode, kind(t.name, read_only=t.read_only))]
+def advertised(mode: PermissionMode, tools: Iterable[N], asked: WhenAsked = "person") -> list[N]:
+    """The tools that are offered in the mode, in their order: those that are not blocked in it. Where nobody can be
+    asked, now or later, asking is not offered."""
+    found: list[N] = []
+    for each in tools:
+        what = kind(each.name, read_only=each.read_only)
+        if available(mode, what) and not (what == "question" and asked == "deny"):
+            found.append(each)
+    return found
+
+
+def _host(call: Call) -> str:
+    """The host that a call of the web goes to; the tool's own name where it goes to the one that is configured."""
+    try:
+        url = msgspec.json.decode(call.args).get("url", "")
+        return (urlsplit(url.strip()).hostname or "").lower().removesuffix(".") or call.name
+    except (msgspec.DecodeError, ValueError, AttributeError):
+        return call.name
 
 
 def _check_failed(call: Call, error: Exception) -> Refuse:

@@ -14,8 +14,10 @@ Kind: TypeAlias = Literal[
     "read",  # looks at the workspace, or keeps noria's own notes
     "write",  # changes files
     "command",  # runs a command that is not known to be read-only
+    "command_read",  # runs one whose parse tree says that it only reads, inside the workspace
     "commit",  # makes a commit
     "web",  # asks a host
+    "question",  # asks the person: the person's answer is its result
     "other_read",  # a tool from outside (MCP, a user's own) that says it only reads
     "other",  # any other tool from outside
 ]
@@ -27,8 +29,10 @@ TABLE: Mapping[Kind | Literal["outside_read", "outside_write"], tuple[Judgement,
     "read": ("run", "run", "run", "run", "run"),
     "write": ("ask", "run", "blocked", "run", "blocked"),
     "command": ("ask", "ask", "blocked", "run", "ask"),
+    "command_read": ("run", "run", "blocked", "run", "run"),
     "commit": ("ask", "ask", "blocked", "run", "blocked"),
     "web": ("ask", "ask", "ask", "run", "ask"),
+    "question": ("ask", "ask", "ask", "blocked", "ask"),
     "other_read": ("run", "run", "run", "run", "run"),
     "other": ("ask", "ask", "blocked", "run", "ask"),
     "outside_read": ("ask", "ask", "ask", "denied", "ask"),
@@ -40,6 +44,7 @@ KINDS: Mapping[str, Kind] = {
     "read_file": "read",
     "write_file": "write",
     "edit_file": "write",
+    "apply_patch": "write",
     "list_dir": "read",
     "glob": "read",
     "grep": "read",
@@ -47,7 +52,15 @@ KINDS: Mapping[str, Kind] = {
     "task_list": "read",
     "task_output": "read",
     "task_kill": "read",
+    "web_fetch": "web",
+    "web_search": "web",
     "todo_write": "read",
+    "git_status": "read",
+    "git_diff": "read",
+    "git_commit": "commit",
+    "memory_save": "read",
+    "memory_search": "read",
+    "ask_user": "question",
 }
 
 _STRICTNESS: tuple[Judgement, ...] = ("run", "ask", "denied", "blocked")

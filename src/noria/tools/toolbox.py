@@ -23,6 +23,7 @@ from noria.tools.registry import ToolSet
 from noria.tools.result import Spill, ToolError, attached, bounded, parts, safe
 from noria.tools.run import Launched, Run
 from noria.tools.schema import Tool
+from noria.tools.shell import moves
 from noria.tools.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -57,6 +58,7 @@ class Toolbox:
         self.spill = spill
         self.post = tuple(post)
         self.strayed: Callable[[Call], str] = lambda call: ""  # why a call that was allowed may not run any more
+        self.harmless: Callable[[Call], bool] = lambda call: False  # whether a command certainly only reads
         self.keep: Callable[[bytes, str], str] | None = None  # keeps an image's bytes and type; gives the digest
         self.todos: list[Todo] = []  # the list that todo_write keeps, for whoever shows it
         self._threads = threads
@@ -68,14 +70,23 @@ class Toolbox:
         if tool is None:
             return Claims()  # it will only be refused
         try:
-            return tool.claims(tool.fitted(msgspec.json.decode(call.args)), self.workspace)
+            claims = tool.claims(tool.fitted(msgspec.json.decode(call.args)), self.workspace)
+            return self._narrowed(call, claims) if claims.everything and tool.launches else claims
         except Exception:  # noqa: BLE001 - a tool's own declaration: whatever it raises, the call is kept alone
             return EVERYTHING
 
+    def _narrowed(self, call: Call, claims: Claims) -> Claims:
+        """A command that certainly only reads reads the workspace, no more; but where it goes to another folder, what
+        comes after it begins there."""
+        if not self.harmless(call) or moves(msgspec.json.decode(call.args).get("command", "")):
+            return claims
+        return Claims(reads=claims.reads, deep=(self.workspace.root,))
+
     def repeatable(self, call: Call) -> bool:
-        """Whether running it twice does no harm: declared read-only or idempotent, whatever the arguments."""
+        """Whether running it twice does no harm: declared read-only or idempotent, whatever the arguments; or a command
+        that certainly only reads."""
         tool = self.tools.get(call.name)
-        return tool is not None and (tool.read_only or tool.idempotent)
+        return tool is not None and (tool.read_only or tool.idempotent or (tool.launches and self.harmless(call)))
 
     def only_reads(self, call: Call) -> bool:
         """Whether it changes nothing and asks nobody: declared so, whatever the arguments."""

@@ -1,0 +1,338 @@
+"""The commands that only read, known by their options: a table, and a few whose arguments need a look of their own.
+
+Owns: those. Must not know: how a line is parsed, folders and paths. A command or an option that is not here is not
+known to only read. Sources: each tool's manual (GNU coreutils 9, findutils, git 2.50, ripgrep 14, fd 10, jq 1.7).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from typing import Literal
+
+import msgspec
+
+from noria.guard.command import Simple, Word
+
+
+class Arg(msgspec.Struct, frozen=True):
+    """An argument. `fixed`: exactly this text. `name`: one that is not known, but no option. `pattern`: file names,
+    one of which may look like an option. `unknown`: anything."""
+
+    text: str
+    kind: Literal["fixed", "name", "pattern", "unknown"] = "fixed"
+
+
+Check = Callable[[Sequence[Arg]], bool]
+
+
+class Bad(msgspec.Struct, frozen=True):
+    """Options that do more than read: long names, and letters. GNU tools take any beginning of a long name, and letters
+    in one cluster: what could be meant counts. `operands`: how many there may be (a further one is written to)."""
+
+    long: tuple[str, ...] = ()
+    letters: str = ""
+    operands: int = 1_000
+
+    def allows(self, args: Sequence[Arg]) -> bool:
+        """Whether none of them is given."""
+        operands, over = 0, False
+        for arg in args:
+            if arg.kind == "unknown":
+                return False
+            if arg.kind == "pattern" and (self.operands < 1_000 or not over):
+                return False
+            if over or arg.kind != "fixed" or not arg.text.startswith("-") or arg.text == "-":
+                operands += 1
+            elif arg.text == "--":
+                over = True
+            elif self._bad(arg.text):
+                return False
+        return operands <= self.operands
+
+    def _bad(self, option: str) -> bool:
+        if option.startswith("--"):
+            name = option[2:].partition("=")[0]
+            return any(bad.startswith(name) for bad in self.long)
+        single = option[1:].partition("=")[0]
+        return any(letter in option[1:] for letter in self.letters) or any(single == bad for bad in self.long)
+
+
+# Every option and every argument of these only reads.
+_ANY = frozenset((
+    "cat", "head", "tail", "wc", "ls", "pwd", "basename", "dirname", "realpath", "readlink", "stat", "du", "df", "cut",
+    "tr", "nl", "tac", "rev", "comm", "diff", "cmp", "md5sum", "sha1sum", "sha224sum", "sha256sum", "sha384sum",
+    "sha512sum", "b2sum", "cksum", "sum", "seq", "id", "whoami", "groups", "uname", "arch", "nproc", "printenv",
+    "which", "type", "uptime", "free", "ps", "pgrep", "fold", "fmt", "expand", "unexpand", "paste", "join", "od",
+    "hexdump", "strings", "column", "egrep", "fgrep", "jq", "zcat", "tty", "getconf", "locale", "factor", "numfmt",
+    "tsort", "pathchk", "logname", "users", "who", "lscpu", "lsblk",
+))  # fmt: skip
+
+# What these are given is not opened, or only looked for: it may be anything.
+_FREE = frozenset(("echo", "true", "false", ":", "sleep", "command -v", "exit"))
+
+_BAD: dict[str, Bad] = {
+    "grep": Bad(("dereference-recursive",), "R"),
+    "sort": Bad(("output", "temporary-directory", "compress-program", "files0-from"), "oT"),
+    "uniq": Bad(operands=1),
+    "xxd": Bad(("revert",), "r", operands=1),
+    "tree": Bad(("output",), "oRl"),
+    "file": Bad(("compile", "magic-file", "uncompress"), "CmzZ"),
+    "rg": Bad(("pre", "pre-glob", "hostname-bin", "search-zip", "follow"), "zL"),
+    "fd": Bad(("exec", "exec-batch", "follow"), "xXL"),
+    "fdfind": Bad(("exec", "exec-batch", "follow"), "xXL"),
+    "unzip": Bad(operands=1_000),
+}
+
+_GIT_BAD = ("output", "ext-diff", "textconv", "filters", "open-files-in-pager", "exec", "upload-pack", "show-signature")
+_GIT: dict[str, Bad] = {
+    name: Bad((*_GIT_BAD, "exec-path"), letters)
+    for name, letters in (
+        ("status", ""), ("log", ""), ("diff", ""), ("show", ""), ("shortlog", ""), ("rev-parse", ""), ("rev-list", ""),
+        ("ls-files", ""), ("ls-tree", ""), ("cat-file", ""), ("blame", ""), ("describe", ""), ("merge-base", ""),
+        ("name-rev", ""), ("for-each-ref", ""), ("show-ref", ""), ("diff-tree", ""), ("diff-index", ""),
+        ("diff-files", ""), ("whatchanged", ""), ("count-objects", ""), ("check-ignore", ""), ("check-attr", ""),
+        ("cherry", ""), ("range-diff", ""), ("grep", "O"), ("version", ""), ("show-branch", ""),
+    )
+}  # fmt: skip
+_SED_ADDRESS = r"(?:\d+|\$|/[^/\\\n]*/)"
+_SED_PART = re.compile(
+    rf"\s*(?:{_SED_ADDRESS}(?:,(?:{_SED_ADDRESS}|\+\d+))?\s*!?\s*)?"
+    r"(?:[pdq=]|s([/|#,:])(?:(?!\1)[^\\\n]|\\[^\n])*\1(?:(?!\1)[^\\\n]|\\[^\n])*\1[gpiI0-9]*)\s*"
+)
+_AWK_RUNS = re.compile(r"[>|@]|system|getline|close|fflush|\bprintf?\s*\(?[^;}\n]*>|ENVIRON")
+_VERSIONS = frozenset((
+    "python", "python3", "pip", "pip3", "node", "npm", "npx", "pnpm", "yarn", "cargo", "rustc", "go", "gcc", "g++",
+    "clang", "cc", "make", "cmake", "java", "javac", "ruby", "perl", "php", "bash", "git", "docker", "uv", "ruff",
+    "pytest", "tsc",
+))  # fmt: skip
+
+
+def reads_only(name: str, args: Sequence[Arg]) -> bool:
+    """Whether the command, with these arguments, certainly only reads."""
+    name = _plain(name)
+    if name in _VERSIONS and len(args) == 1 and args[0] in (Arg("--version"), Arg("-V"), Arg("-v"), Arg("version")):
+        return args[0].text in ("--version", "-V") or name in ("node", "npm", "go")
+    if name in _FREE:
+        return True
+    if name in _ANY:
+        return all(a.kind != "unknown" for a in args)
+    if check := _CHECKS.get(name):
+        return check(args)
+    bad = _BAD.get(name)
+    return bad is not None and bad.allows(args)
+
+
+def _plain(name: str) -> str:
+    """A command's name: one that is given by its place in the system's own folders is the same."""
+    folder, slash, last = name.rpartition("/")
+    return last if slash and folder in ("/bin", "/usr/bin") else name
+
+
+# -- those whose arguments need a look ---------------------------------------------------------------------------
+
+
+def _fixed(args: Sequence[Arg]) -> list[str] | None:
+    """The texts, where all are fixed."""
+    return [a.text for a in args] if all(a.kind == "fixed" for a in args) else None
+
+
+def _test(args: Sequence[Arg]) -> bool:
+    """`-v` and `-R` take a name with a subscript, in which commands may stand; what is not known may be that."""
+    return all(a.kind != "unknown" and a.text not in ("-v", "-R") for a in args)
+
+
+def _printf(args: Sequence[Arg]) -> bool:
+    return bool(args) and args[0].kind == "fixed" and not args[0].text.startswith("-")
+
+
+def _date(args: Sequence[Arg]) -> bool:
+    texts = _fixed(args)
+    if texts is None:
+        return False
+    quiet = re.compile(r"\+.*|-[uR]+|--(utc|universal|rfc-email|iso-8601(=\w+)?|rfc-3339=\w+|date=.*)", re.DOTALL)
+    plain = [t for n, t in enumerate(texts) if t != "-d" and (not n or texts[n - 1] != "-d")]
+    return all(quiet.fullmatch(t) for t in plain)
+
+
+def _hostname(args: Sequence[Arg]) -> bool:
+    return all(a.kind == "fixed" and re.fullmatch(r"-[fisdIA]+", a.text) for a in args)
+
+
+def _find(args: Sequence[Arg]) -> bool:
+    """Options of `find` are whole words, and the same everywhere. `-exec` with a command that only reads is one."""
+    texts = [a.text if a.kind == "fixed" else None for a in args]
+    at = 0
+    while at < len(texts):
+        text = texts[at]
+        if text is None:
+            if args[at].kind != "name":
+                return False
+        elif text in ("-exec", "-execdir"):
+            end = next((n for n in range(at, len(texts)) if texts[n] in (";", "+")), 0)
+            inner = [Arg("", "name") if a.kind == "fixed" and "{}" in a.text else a for a in args[at + 1 : end]]
+            if text == "-execdir" or not inner or inner[0].kind != "fixed" or not reads_only(inner[0].text, inner[1:]):
+                return False
+            at = end
+        elif re.match(r"-(exec|ok|delete|fprint|fls|files0|follow)|-L$|-H$", text):
+            return False
+        at += 1
+    return True
+
+
+def _sed(args: Sequence[Arg]) -> bool:
+    """With one script, of printing, deleting and replacing alone: no `w`, `e`, `r`, no option that writes."""
+    script = ""
+    for arg in args:
+        if arg.kind in ("unknown", "pattern") or (arg.kind == "name" and not script):
+            return False
+        if arg.kind == "name" or re.fullmatch(r"-[nErsuz]+", arg.text):
+            continue
+        if arg.text.startswith("-"):
+            return False
+        script = script or arg.text
+    return bool(script) and _sed_script(script)
+
+
+def _sed_script(script: str) -> bool:
+    at = 0
+    while at < len(script):
+        found = _SED_PART.match(script, at)
+        if found is None or found.end() == at:
+            return False
+        at = found.end()
+        if at < len(script):
+            if script[at] not in ";\n":
+                return False
+            at += 1
+    return True
+
+
+def _awk(args: Sequence[Arg]) -> bool:
+    """With the program as an argument, in which nothing is run, written or asked for. `-F` and `-v` only."""
+    rest = list(args)
+    while rest and rest[0].kind == "fixed" and rest[0].text.startswith("-"):
+        option = rest.pop(0).text
+        if option in ("-F", "-v"):
+            if not rest or rest.pop(0).kind != "fixed":
+                return False
+        elif not re.fullmatch(r"-F.+|-v\w+=.*", option):
+            return False
+    if not rest or rest[0].kind != "fixed" or _AWK_RUNS.search(rest[0].text):
+        return False
+    return all(a.kind in ("fixed", "name") and not a.text.startswith("-") for a in rest[1:])
+
+
+def _git(args: Sequence[Arg]) -> bool:
+    rest = list(args)
+    while rest and rest[0].kind == "fixed" and rest[0].text in ("--no-pager", "-P", "--no-optional-locks"):
+        rest.pop(0)
+    if not rest or rest[0].kind != "fixed":
+        return False
+    name, rest = rest[0].text, rest[1:]
+    if name in _GIT:
+        return _GIT[name].allows(rest)
+    texts = _fixed(rest)
+    if texts is None:
+        return False
+    match name:
+        case "branch":
+            return all(re.fullmatch(_BRANCH, t) for t in texts) or texts[:1] in (["--list"], ["-l"], ["--contains"])
+        case "tag":
+            return not texts or (texts[0] in ("-l", "--list", "-n") and not any(t.startswith("-d") for t in texts))
+        case "remote":
+            return not texts or texts in (["-v"], ["--verbose"]) or texts[0] == "get-url"
+        case "config":
+            return texts[:1] in (["--get"], ["--get-all"], ["--get-regexp"], ["--list"], ["-l"], ["get"], ["list"])
+        case "stash":
+            return texts[:1] == ["list"]
+        case "worktree":
+            return texts[:1] == ["list"]
+        case "reflog":
+            return not texts or texts == ["show"]
+        case _:
+            return False
+
+
+_BRANCH = r"-[arvl]+|--(list|all|remotes|show-current|verbose|merged|no-merged|column|no-color|sort=\S+|format=.*)"
+
+
+def _pip(args: Sequence[Arg]) -> bool:
+    texts = _fixed(args)
+    return bool(texts) and texts[0] in ("list", "show", "freeze", "check") and all(
+        not t.startswith("-") or t in ("-f", "--files", "--outdated") for t in texts[1:]
+    )  # fmt: skip
+
+
+def _yq(args: Sequence[Arg]) -> bool:
+    return Bad(("inplace", "in-place", "split-exp"), "is").allows(args)
+
+
+_CHECKS: dict[str, Check] = {
+    "test": _test,
+    "[": _test,
+    "printf": _printf,
+    "date": _date,
+    "hostname": _hostname,
+    "find": _find,
+    "sed": _sed,
+    "awk": _awk,
+    "gawk": _awk,
+    "mawk": _awk,
+    "git": _git,
+    "pip": _pip,
+    "pip3": _pip,
+    "yq": _yq,
+    "unzip": lambda args: args[:1] in ([Arg("-l")], [Arg("-Z1")]) and len(args) == 2 and args[1].kind != "unknown",
+}
+
+
+# -- commands that run a command ---------------------------------------------------------------------------------
+
+
+def unwrapped(command: Simple) -> Simple:
+    """The command that a wrapper runs (`timeout 5 nice ls` runs `ls`), where the wrapper's own arguments are plain;
+    else the command as it is. A wrapper alone is no command that only reads."""
+    words = command.words
+    while words and words[0].fixed:
+        inner = _inner(words)
+        if inner is None:
+            break
+        words = inner
+    return Simple(words, command.assigned)
+
+
+def _inner(words: tuple[Word, ...]) -> tuple[Word, ...] | None:
+    texts = [w.text if w.fixed else None for w in words]
+    at = 1
+    match _plain(texts[0] or ""):
+        case "time":
+            at += texts[1:2] == ["-p"]
+        case "command" if texts[1:2] in (["-v"], ["-V"]):
+            return (Word("command -v"), *words[2:])
+        case "command":
+            pass
+        case "nice":
+            if texts[1:2] == ["-n"]:
+                at += 2
+            elif texts[1:2] and re.fullmatch(r"-n?-?\d+|--adjustment=-?\d+", texts[1] or ""):
+                at += 1
+        case "timeout":
+            while at < len(texts) and re.fullmatch(r"-[kvs]\w*|--[\w-]+(=\w+)?", texts[at] or ""):
+                at += 2 if texts[at] in ("-k", "-s") else 1
+            if at >= len(texts) or not re.fullmatch(r"[\d.]+[smhd]?", texts[at] or ""):
+                return None
+            at += 1
+        case "env":
+            while at < len(texts) and (found := re.fullmatch(r"(\w+)=.*", texts[at] or "", re.DOTALL)):
+                if found.group(1) not in ("LC_ALL", "LANG", "TZ", "NO_COLOR", "TERM"):
+                    return None
+                at += 1
+        case "stdbuf":
+            while at < len(texts) and re.fullmatch(r"-[ioe][L0\d]\w*", texts[at] or ""):
+                at += 1
+        case _:
+            return None
+    if at >= len(words) or (texts[at] or "-").startswith("-"):
+        return None
+    return words[at:]

@@ -1,0 +1,385 @@
+"""Which command lines run without being asked for, because they certainly only read."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from noria.guard.harmless import only_reads
+from noria.guard.modes import inside
+
+READS = r"""
+git log -p
+git diff
+rg a
+find . -name x
+sort f
+ls -la
+cat a | head -3
+for f in *.py; do wc -l ./"$f"; done
+for f in a src/x; do cat "$f"; done
+for f in src/*; do cat $f; done
+echo ${x:=1}
+cd src && ls
+git log | head
+echo "a && b"
+echo $(date)
+grep -rn "foo" src | sort | uniq -c
+sed -n '1,20p' a
+sed -n 5p a
+sed 's/a/b/g' a
+awk '{print $1}' a
+awk -F: '{ print $1 }' a
+git status --short
+timeout 5 git status
+timeout -k 1 5 nice -n 3 cat a
+bash -c "ls | wc -l"
+test -f a && echo yes
+[ -d src ] && ls src
+[[ -f a ]] && cat a
+if [ -f a ]; then cat a; elif true; then ls; else pwd; fi
+while false; do ls; done
+case a in a) ls;; esac
+( ls; cat a )
+{ ls; }
+! grep -q x a
+ls 2>/dev/null
+ls 2>&1 | tail -5
+ls |& cat
+LC_ALL=C sort a
+env LANG=C ls
+python --version
+command -v python
+cat <<< hi
+wc -l < a
+git branch -a
+git show HEAD:src/x
+git --no-pager diff HEAD~1 -- src
+git ls-files | wc -l
+git diff HEAD -- '*.py'
+git config --get user.name
+git stash list
+find . -type f -exec grep -l foo {} +
+find . -name '*.py' -exec wc -l {} \;
+jq . a
+x=1; echo $x
+cat src/*.py
+ls *.py
+grep -e 'a > b' a
+stat a
+tail -n 5 a
+printf '%s\n' a b
+ls | sort -r -k2,2n
+sleep 1
+cat no-such-file
+grep -r "/api/users" src
+/bin/ls
+"""
+
+DOES_MORE = r"""
+git diff --output=x
+git diff --outpu=x
+git -c core.fsmonitor=./h.sh status
+git -c alias.x='!touch x' x
+git -p status
+git --git-dir=x status
+git --exec-path=. status
+git -C /tmp status
+git log --ext-diff
+git grep -Ovi x
+git grep --open-files-in-pager=vi x
+git branch new
+git branch -D new
+git tag v1
+git config user.name x
+git checkout .
+git remote add a b
+git stash
+git reflog delete x
+git worktree add x
+git log $x
+rg --pre ./h.sh a f
+rg --pr=./h.sh a f
+rg -z x
+find . -exec touch x \;
+find . -execdir cat {} \;
+find . -delete
+find . -fprint x
+find . -ok ls \;
+find . -exec find . -delete \;
+find -L . -name x
+find $x
+sort -o x f
+sort -ro x f
+sort --outp=x a
+sort *
+sort "$f"
+sort --compress-program=./h.sh a
+uniq a b
+xxd -r a b
+date -s now
+date 010100002030
+hostname evil
+sed -i s/a/b/ f
+sed 'w x' a
+sed -n '1w x' a
+sed '1e touch x' a
+sed 's/a/b/e' a
+sed 's/a/b/w x' a
+sed -f script a
+sed -n -e p a
+awk 'BEGIN{system("touch x")}'
+awk '{print > "x"}' a
+awk '{print | "sh"}' a
+awk -f script a
+tee x
+cat a | tee b
+BASH_ENV=./h.sh bash -c true
+PATH=. ls
+PATH=/x; ls
+for PATH in .; do ls; done
+env PATH=. ls
+env
+env | grep x
+cat /etc/passwd
+cat ~/.ssh/id_rsa
+cat $HOME/x
+cat src/../../../../../../../../../../etc/passwd
+cat --show-all ../../../../../../../../../etc/passwd
+cat </etc/passwd
+grep -f/etc/passwd a
+grep --file=/etc/passwd a
+ls /
+cd / && ls
+cd .. && cat x
+cd - && ls
+cd && ls
+cd $x && ls
+pushd src
+ls > f
+ls >> f
+ls >| f
+ls &> f
+ls >& f
+ls 3<> f
+> f
+git log > ~/.bashrc
+echo a > $x
+rm a
+(rm f)
+{ rm f; }
+git log && rm f
+git log; rm f
+git log || rm f
+git log & rm f
+git log | sh
+env rm f
+nice rm f
+timeout 5 rm x
+time rm x
+xargs rm <list
+ls | xargs rm
+\rm f
+"rm" f
+r''m f
+r\m f
+command rm f
+bash -c "rm f"
+bash -c "$x"
+bash script
+sh -x -c ls
+if true; then rm x; fi
+while rm x; do :; done
+until rm x; do :; done
+for f in $(rm x); do :; done
+case $(rm x) in *) ls;; esac
+case x in x) rm x;; esac
+[[ -n $(rm x) ]]
+[[ $x -eq 1 ]]
+[[ -v a ]]
+test -v 'a[$(rm x)]'
+test $x
+echo ${PATH:=.}
+for f in *; do sort "$f"; done
+for f in /etc/*; do cat "$f"; done
+for f in ../x; do cat $f; done
+for f in a; do sort -$f; done
+echo ${x:-$(rm x)}
+echo ${!x}
+echo ${x@P}
+echo ${a[$i]}
+echo $((a))
+((a++))
+let a=1
+for ((i=0;i<3;i++)); do ls; done
+select x in a; do ls; done
+f() { rm x; }; f
+function ls { rm x; }
+cat <(rm x)
+cat >(rm x)
+ls `rm x`
+ls $(rm x)
+echo "$(rm x)"
+cat <<< $(rm x)
+$x
+$(echo rm) x
+./ls
+/tmp/ls
+src/ls
+eval ls
+source a
+. a
+exec ls
+trap 'rm x' EXIT
+alias ls=rm
+export A=1
+declare -x A=1
+unset A
+set -e
+read x < a
+printf -v PATH x
+printf "$x"
+coproc ls
+ls &
+grep -R x .
+tree -o x
+file -C
+less a
+python -c 1
+npm ls
+make -n
+curl x
+kill 1
+jq . $x
+echo 'a
+ls ;;; ls
+"""
+
+
+@pytest.fixture
+def workspace(tmp_path: Path) -> Path:
+    root = tmp_path / "work"
+    (root / "src").mkdir(parents=True)
+    (root / "a").write_text("a\n")
+    return root
+
+
+def asked(command: str, root: Path) -> str:
+    return only_reads(command, str(root), lambda path: inside(path, (str(root),)))
+
+
+@pytest.mark.case("E02")
+@pytest.mark.parametrize("command", READS.strip().splitlines())
+def test_what_only_reads_is_not_asked_for(workspace: Path, command: str) -> None:
+    assert asked(command, workspace) == ""
+
+
+@pytest.mark.case("E01", "E02")
+@pytest.mark.parametrize("command", DOES_MORE.strip().splitlines())
+def test_what_may_do_more_is(workspace: Path, command: str) -> None:
+    assert asked(command, workspace)
+
+
+@pytest.mark.case("E01")
+@pytest.mark.parametrize(
+    "command",
+    [
+        "git log\nrm f",
+        "ls # x\nrm f",
+        "cat <<EOF\n$(rm f)\nEOF",
+        "cat <<'E' | sh\nrm -rf f\nE",
+        "ls \\\n; rm f",
+        "ls \x00",
+    ],
+)
+def test_lines(workspace: Path, command: str) -> None:
+    assert asked(command, workspace)
+
+
+@pytest.mark.parametrize(
+    "command", ["git log\nls", "cat <<EOF\n$(date)\nEOF", "cat <<'E'\n$(rm f)\nE", "ls \\\n  -l", ""]
+)
+def test_lines_that_only_read(workspace: Path, command: str) -> None:
+    assert asked(command, workspace) == ""
+
+
+@pytest.mark.case("E03")
+def test_a_link_that_leads_out(workspace: Path) -> None:
+    outside = workspace.parent / "outside"
+    outside.mkdir()
+    (outside / "secret").write_text("x")
+    (workspace / "box").symlink_to(outside)
+    (workspace / "inner").symlink_to(workspace / "a")
+    assert asked("cat box/secret", workspace) and asked("ls box", workspace) and asked("cd box && ls", workspace)
+    assert asked("cat inner", workspace) == ""
+    assert only_reads("ls", str(outside), lambda path: inside(path, (str(workspace),)))
+
+
+def test_a_line_that_is_too_long_or_too_deep_is_asked_for(workspace: Path) -> None:
+    assert asked("ls " + "a" * 20_000, workspace)
+    assert asked("(" * 400 + "ls" + ")" * 400, workspace)
+    assert asked("\udcff", workspace)
+
+
+@pytest.mark.case("E02")
+@pytest.mark.parametrize(
+    ("config", "quiet"),
+    [
+        ("[core]\n\tfsmonitor = ./h.sh\n", False),
+        ("[core]\n\tfsmonitor = false\n\tbare = false\n", True),
+        ("[core] fsmonitor=./h.sh\n", False),
+        ("[CORE]\nFsMonitor = ./h.sh", False),
+        ("[core]\n\tfsmonitor\n", False),
+        ('[diff "x"]\n\ttextconv = ./h.sh\n', False),
+        ('[filter "x"]\n\tclean = ./h.sh\n', False),
+        ("[include]\n\tpath = other\n", False),
+        ("[diff]\n\texternal = ./h.sh\n", False),
+        ('[remote "origin"]\n\turl = x\n\tfetch = +a:b\n[branch "main"]\n\tremote = origin\n', True),
+        ("[user]\n\tname = core.fsmonitor\n", True),
+        ("# [core]\n# fsmonitor = x\n", True),
+    ],
+)
+def test_a_repository_that_names_programs(workspace: Path, config: str, quiet: bool) -> None:
+    subprocess.run(["git", "init", "-q", str(workspace)], check=True)
+    place = workspace / ".git" / "config"
+    place.write_text(place.read_text() + config)
+    for command in ("git status", "cd src && git diff | head", "timeout 5 git log", "bash -c 'git status'"):
+        assert (asked(command, workspace) == "") is quiet, command
+    assert asked("ls", workspace) == ""
+
+
+def test_other_forms_of_repositories(workspace: Path) -> None:
+    """A bare one within the work tree, one with submodules, a file that leads nowhere: asked for."""
+    subprocess.run(["git", "init", "-q", "--bare", str(workspace / "src" / "bare")], check=True)
+    assert only_reads("git log", str(workspace / "src" / "bare"), lambda path: True)
+    assert asked("git log", workspace) == ""
+    (workspace / ".git").write_text("gitdir: nowhere\n")
+    assert asked("git log", workspace)
+    (workspace / ".git").unlink()
+    subprocess.run(["git", "init", "-q", str(workspace)], check=True)
+    assert asked("git log", workspace) == ""
+    (workspace / ".gitmodules").touch()
+    assert asked("git status", workspace)
+
+
+@pytest.mark.skipif(not shutil.which("bash"), reason="needs bash")
+@pytest.mark.parametrize("command", READS.strip().splitlines())
+def test_nothing_changes_when_they_run(workspace: Path, command: str) -> None:
+    """The table's first half, run for real: the folder is the same after it."""
+
+    def seen() -> list[tuple[str, int, int]]:
+        found = [p for p in workspace.rglob("*") if ".git" not in p.parts]
+        return sorted((str(p), p.lstat().st_size, p.lstat().st_mtime_ns) for p in found)
+
+    subprocess.run(["git", "init", "-q", str(workspace)], check=True)
+    before = seen()
+    env = {"PATH": os.environ["PATH"], "HOME": str(workspace.parent)}
+    subprocess.run(
+        ["bash", "-c", command], cwd=workspace, stdin=subprocess.DEVNULL, capture_output=True, timeout=30, env=env,
+        check=False,
+    )  # fmt: skip
+    assert seen() == before
