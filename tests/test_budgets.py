@@ -27,7 +27,9 @@ def test_version_and_help_load_next_to_nothing() -> None:
         assert len(loaded) <= 6, sorted(loaded)
 
 
-UNUSED = {"noria.app.models", "noria.models.local", "noria.models.windows", "noria.telemetry.ledger", "noria.core.images"}
+UNUSED = {
+    "noria.app.models", "noria.models.local", "noria.models.windows", "noria.telemetry.ledger", "noria.core.images",
+}  # fmt: skip
 """What a run needs only where something is refused, listed or added up."""
 HEAVY = {
     "email", "http", "urllib.request", "xml", "unittest", "multiprocessing", "concurrent.futures.process", "pydantic",
