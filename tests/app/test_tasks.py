@@ -122,7 +122,7 @@ def test_while_a_model_answers_nothing_is_added_to_its_turn(tmp_path: Path) -> N
 def test_it_is_no_answer_to_what_a_person_is_asked(tmp_path: Path) -> None:
     """A prompt while a person is asked would close the step; so the news wait until nobody is asked any more."""
     script = model(
-        start("sleep .7"), call("run_command", command="echo yes; sleep .2"), call("read_file", path="x"), "done"
+        start("sleep .7"), call("run_command", command="eval echo yes; sleep .2"), call("read_file", path="x"), "done"
     )
 
     async def work() -> None:
