@@ -279,6 +279,43 @@ def test_endless_output_is_bounded_and_the_timeout_holds(tmp_path: Path) -> None
 
 
 @pytest.mark.case("D03")
+@pytest.mark.parametrize(
+    ("command", "size"),
+    [
+        ("head -c 300000000 /dev/zero", 300_000_000),
+        ("head -c 50000000 /dev/zero | tr '\\0' x", 50_000_000),
+        ("yes 0123456789012345678901234567890123456789 | head -c 300000000", 300_000_000),
+    ],
+)
+def test_much_output_costs_little_memory(tmp_path: Path, command: str, size: int) -> None:
+    """The loop goes on meanwhile, so an interrupt is heard; `python -m benchmarks.commands` does it with 2 GB."""
+    bench = Bench(tmp_path)
+    ticks: list[float] = []
+
+    async def work() -> str:
+        async def tick() -> None:
+            while True:
+                ticks.append(time.monotonic())
+                await asyncio.sleep(0.01)
+
+        ticking = asyncio.create_task(tick())
+        try:
+            return (await bench.result("run_command", command=command)).text
+        finally:
+            ticking.cancel()
+
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    text = bench.go(work)
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 100_000
+    assert max(b - a for a, b in pairwise(ticks)) < 1.0
+    dropped = int(text.partition("[... ")[2].partition(" bytes")[0].replace(",", ""))
+    assert size - LIMIT <= dropped < size
+    spilled = sum(f.stat().st_size for f in bench.spills.iterdir())
+    assert spilled == min(size, 64 << 20)
+    assert ("that file has only the first part" in text) == (size > 64 << 20)
+
+
+@pytest.mark.case("D03")
 def test_head_tail_and_exit_code_of_a_long_output(tmp_path: Path) -> None:
     bench = Bench(tmp_path)
     result = bench.do("run_command", command="seq 200000; exit 3")

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from benchmarks.commands import rounds
 
 from noria.core.ports import Claims
 from noria.tools.background import KEPT, MOST, Task, left_behind
@@ -275,6 +276,20 @@ def test_pages_of_what_is_no_text_or_one_long_line(tmp_path: Path, command: str,
     bench.go(work)
 
 
+def test_a_task_that_printed_much_at_once_is_kept_whole_all_the_same(tmp_path: Path) -> None:
+    async def work() -> None:
+        command = "seq 30000; sleep .8; seq 30001 60000; sleep .3"
+        first = await bench.result("run_command", command=command, background=True)
+        assert "left out here; the whole is in" in first.text and len(first.text.encode()) <= LIMIT
+        task = await ended(bench, "t1")
+        assert Path(first.spill).read_text() == "".join(f"{n}\n" for n in range(1, 60_001))
+        text = await say(bench, "task_output", id="t1", offset=task.output.total - 12)
+        assert text.startswith("59999\n60000\n[bytes")
+
+    bench = Bench(tmp_path)
+    bench.go(work)
+
+
 def test_what_was_not_kept_is_told(tmp_path: Path) -> None:
     """Without spill files only the head and the tail of an output are there."""
 
@@ -476,3 +491,9 @@ def test_a_shell_that_is_killed_from_outside_has_ended(tmp_path: Path, number: s
 
     bench = Bench(tmp_path)
     bench.go(work)
+
+
+@pytest.mark.case("D01", "D02")
+def test_nothing_is_left_after_any_round() -> None:
+    """Every way to leave a process behind, by every way to end it; `python -m benchmarks.commands` makes 200 rounds."""
+    assert rounds(32)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 
-from noria.tools.result import LIMIT, Spill, SpillFile, clean, head_border, join, tail_border
+from noria.tools.result import LIMIT, NOTE, Spill, SpillFile, clean, head_border, join, tail_border
 
 BINARY = 2_000  # bytes that are shown of an output that is no text
 _SAMPLE = 4_096
@@ -66,35 +66,38 @@ class Output:
         if self._file is not None:
             self._file.close()
 
-    def text(self, limit: int = LIMIT) -> tuple[str, str]:
+    def text(self, limit: int = LIMIT, *, ended: bool = True) -> tuple[str, str]:
         """The output as a result shows it, `limit` bytes at most, and the path of the file that has the whole. Where
-        the text is the whole, the file is removed (unless the command was stopped) and there is no path."""
+        the text is the whole, the file is removed (unless the command was stopped) and there is no path. `ended`: no
+        more will come; else the file goes on."""
         at_hand = len(self.head) + len(self._tail) == self.total  # nothing was dropped in between
         said = ""
         if binary(bytes(self.head[:_SAMPLE])):
             said = f"\n{_IS_BINARY}"
             limit = min(limit, BINARY)
+        known = bytes(self.head) + bytes(self._tail)
         if at_hand:
-            head, tail, gone, breaks = clean(bytes(self.head + self._tail)), "", 0, 0
-            if len(head.encode("utf-8")) <= limit:
-                if self._file is not None and not self._settled:
+            whole = clean(known)
+            if len(whole.encode("utf-8")) <= limit:
+                if ended and self._file is not None and not self._settled:
                     self._file.discard()
                     self._file = None
-                return head + said, self.path if self._file is not None and not self.problem else ""
-        else:
-            start, end = bytes(self.head), bytes(self._tail[-LIMIT:])
-            start, end = start[: head_border(start, LIMIT - 4)], end[tail_border(end, 0) :]
-            gone = self.total - len(start) - len(end)
-            breaks = self.lines - start.count(b"\n") - end.count(b"\n")
-            head, tail = clean(start), clean(end)
+                return whole + said, self.path if self._file is not None and not self.problem else ""
         self.keep()
-        if self._file is not None:
-            self._file.close()
+        if ended:
+            self.close()
         where = "" if self.problem else self.path
         notice = (f"\n[{self.problem}]" if self.problem else "") + said
         if self._file is not None and self._file.full:
             notice += "\n[that file has only the first part: the output is too long to be kept whole]"
-        return join(head, tail, gone, breaks, where=where, limit=limit - len(notice.encode("utf-8"))) + notice, where
+        limit -= len(notice.encode("utf-8"))
+        room = max(limit - NOTE - len(where.encode("utf-8", "replace")), 2) // 2
+        start, head = _fitting(known[: head_border(known, LIMIT - 4)], room, from_end=False)
+        rest = known[max(len(start), len(known) - LIMIT) :]
+        end, tail = _fitting(rest[tail_border(rest, 0) :], room, from_end=True)
+        gone = self.total - len(start) - len(end)
+        breaks = self.lines - start.count(b"\n") - end.count(b"\n")
+        return join(head, tail, gone, breaks, where=where, limit=limit) + notice, where
 
     def read(self, start: int, most: int) -> tuple[int, bytes]:
         """At most `most` bytes from the byte `start` on, and where they begin: later than asked where the bytes there
@@ -139,6 +142,17 @@ class Output:
 
     def _failed(self, error: OSError) -> None:
         self.problem = f"the whole output could not be kept in {self.path}: {error.strerror or error}"
+
+
+def _fitting(data: bytes, room: int, *, from_end: bool) -> tuple[bytes, str]:
+    """As much of the begin (or end) of some output as has a text of at most `room` bytes, and that text."""
+    while True:
+        text = clean(data)
+        size = len(text.encode("utf-8"))
+        if size <= room:
+            return data, text
+        keep = len(data) * room // size
+        data = data[tail_border(data, len(data) - keep) :] if from_end else data[: head_border(data, keep)]
 
 
 def binary(data: bytes) -> bool:

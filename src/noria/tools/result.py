@@ -14,7 +14,7 @@ import msgspec
 from noria.core.content import Image, Part, Result, Status, Text
 
 LIMIT = 20_000  # bytes of UTF-8 that one result may have
-_NOTE = 400  # bytes kept free for the note of what was left out
+NOTE = 400  # bytes kept free for the note of what was left out
 _CONTROLS = bytes(c for c in range(32) if c not in b"\t\n") + b"\x7f"
 PICTURES: dict[int, int] = {c: 0x2400 + c for c in range(32) if c not in b"\t\n"} | {0x7F: 0x2421}
 PICTURES |= dict.fromkeys(range(0x80, 0xA0), 0xFFFD)  # the C1 controls; a terminal may obey 0x9b as an escape
@@ -136,7 +136,7 @@ def join(head: str, tail: str, dropped: int, lines: int, *, where: str = "", lim
     """Head and tail of an output of which `dropped` bytes with `lines` line ends between them are gone already; cut
     further, as `clamp` does, so that it fits the limit. With nothing dropped, `tail` must be empty."""
     start, end = head.encode("utf-8"), tail.encode("utf-8")
-    room = max(limit - _NOTE - len(where.encode("utf-8", "replace")), 2)
+    room = max(limit - NOTE - len(where.encode("utf-8", "replace")), 2)
     if not end:
         cut = tail_border(start, max(len(start) - room // 2, room // 2))
         start, end = start[:cut], start[cut:]

@@ -202,7 +202,7 @@ class Running:
     def _result(self, status: Status, before: str, notes: list[str], nothing: str = "(no output)") -> Result:
         after = "\n".join(notes)
         room = LIMIT - len(before.encode("utf-8")) - len(after.encode("utf-8")) - 1
-        text, spill = self._held.output.text(room)
+        text, spill = self._held.output.text(room, ended=not self._stays)
         if self._held.code == 2:
             text = text.replace(self._held.preamble, "")  # bash shows the line that it could not parse
         if after and text and not text.endswith("\n"):
