@@ -385,6 +385,12 @@ ROWS = [
                                      "limit", "code": "PRECONDITION_FAILED"}}, "quota"),
     Row("fireworks", 404, {"error": {"message": "Model not found, inaccessible, and/or not deployed",
                                      "code": "NOT_FOUND"}}, "unknown_model"),
+    Row("groq", 400, openai("The model `m` has been decommissioned and is no longer supported.", "invalid_request_error", "model_decommissioned"), "unknown_model"),
+    Row("groq", 400, openai("The model `m` requires terms acceptance.", "invalid_request_error", "model_terms_required"), "unknown_model"),
+    Row("copilot", 400, openai("The requested model is not supported.", None, "model_not_supported"), "unknown_model"),
+    Row("huggingface", 410, {"error": "The requested model is deprecated and no longer supported by provider x."}, "unknown_model"),
+    Row("openai", 400, openai("Your organization must be verified to stream this model.", "invalid_request_error", "unsupported_value", "stream"), "bad_request", culprit="stream"),
+    Row("a proxy", 407, PAGE % b"Proxy Authentication Required", "auth", culprit="place"),
     # -- local servers
     Row("ollama", 404, {"error": "model 'm' not found"}, "unknown_model"),
     Row("ollama", 503, {"error": "server busy, please try again.  maximum pending requests exceeded"}, "overloaded"),

@@ -255,6 +255,31 @@ def test_the_providers_error_counts_for_more_than_the_break_after_it() -> None:
     assert failed(one(rude)).kind == "overloaded"
 
 
+LONG = b'{"error": {"message": "prompt is too long"' + b" " * 9
+
+
+@pytest.mark.parametrize("end", ["cut", "silent", "drips"])
+def test_an_error_whose_body_never_ends_is_read_as_far_as_it_comes(end: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("noria.models.client.TAIL", 0.5)
+
+    async def answer(peer: Peer, got: Asked) -> None:
+        await peer.send(HEAD.replace(b"200 OK", b"400 No") + chunk(LONG))
+        for _ in range(100 if end == "drips" else 0):
+            await asyncio.sleep(0.1)
+            await peer.send(chunk(b" "))
+        await (peer.gone() if end == "silent" else asyncio.sleep(0.1))
+        peer.writer.close()
+
+    began = time.monotonic()
+    assert failed(one(answer)).kind == "context_overflow"
+    assert time.monotonic() - began < 5
+
+
+def test_a_body_that_cannot_be_read_leaves_the_status() -> None:
+    failure = failed(one(http(b"\x0b\x02\x80\x03" * 20, 429, content_encoding="br")))
+    assert failure.kind == "rate_limited" and failure.detail.endswith("no explanation")
+
+
 def test_refused() -> None:
     async def run() -> Failure:
         async with Server(b"") as server:

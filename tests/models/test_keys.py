@@ -11,15 +11,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from noria.core.content import Reply, Text, Usage
 from noria.core.ports import Answered, Failure
 from noria.models import traffic
 from noria.models.client import HttpModel, http_model
-from noria.models.keys import keys
+from noria.models.keys import Key, keys
+from noria.models.rotate import rotated
 from noria.models.transport import Transport
 from tests.models.kit import TOOL, answered, delta, endpoint, failed, sse
 from tests.models.server import END, HEAD, Asked, Peer, Server, chunk, http, stream
 from tests.models.test_client import HELLO, request
+from tests.models.test_traffic import run as in_no_time
 
 LIMIT = http({"error": {"message": "slow down", "code": "rate_limit_exceeded"}}, 429)
 LIMIT_60 = http({"error": {"message": "slow down"}}, 429, retry_after="60")
@@ -451,3 +456,59 @@ def test_eight_agents_behind_one_limit_do_not_keep_it_alight(monkeypatch: pytest
         assert limited * 2 <= limited_free
 
     run(main)
+
+
+# -- laws --------------------------------------------------------------------------------------------------------
+
+OUTCOMES: dict[str, Answered | Failure] = {
+    "answered": Answered(Reply((Text("x"),)), Usage(requests=1)),
+    "limited": Failure("rate_limited", usage=Usage(requests=1)),
+    "limited for 5 s": Failure("rate_limited", 5_000, usage=Usage(requests=1)),
+    "limited for an hour": Failure("rate_limited", 3_600_000, usage=Usage(requests=1)),
+    "refused": Failure("auth", usage=Usage(requests=1)),
+    "not here": Failure("auth", culprit="place", usage=Usage(requests=1)),
+    "spent": Failure("quota", usage=Usage(requests=1)),
+    "overloaded": Failure("overloaded", usage=Usage(requests=1)),
+    "broken": Failure("server", usage=Usage(requests=1)),
+}
+PLANS = st.lists(st.tuples(st.integers(0, 30), st.lists(st.sampled_from(sorted(OUTCOMES)), max_size=6)), max_size=25)
+
+
+@settings(max_examples=80, deadline=None)
+@given(st.integers(1, 4), PLANS)
+def test_laws_of_keys(many: int, plan: list[tuple[int, list[str]]]) -> None:
+    """Whatever the server says: in one attempt each key is asked at most once, every request is counted, no limited key
+    is asked before its time, none while another could answer was left unasked, and every attempt comes to an end."""
+
+    async def main() -> None:
+        where = endpoint(key="key-0", keys=tuple(f"key-{k}" for k in range(1, many)))
+        loop = asyncio.get_running_loop()
+        until: dict[str, float] = {}
+
+        async def one(outcomes: list[str]) -> None:
+            used: list[str] = []
+
+            async def attempt(key: Key, emit: Any) -> Answered | Failure:
+                assert loop.time() >= until.get(key.secret, 0)
+                used.append(key.secret)
+                await asyncio.sleep(0.1)
+                answer = OUTCOMES[outcomes[len(used) - 1] if len(used) <= len(outcomes) else "answered"]
+                if isinstance(answer, Failure) and answer.retry_after:
+                    wait = loop.time() + answer.retry_after / 1_000
+                    until[key.secret] = max(until.get(key.secret, 0), wait)
+                return answer
+
+            answer = await rotated(where, attempt, lambda delta: None, lambda level, text: None)
+            assert len(set(used)) == len(used) == answer.usage.requests <= many
+            if isinstance(answer, Failure) and answer.kind in ("auth", "quota") and not answer.culprit:
+                assert len(used) == many
+
+        tasks: list[asyncio.Task[None]] = []
+        for pause, outcomes in plan:
+            await asyncio.sleep(pause / 10)
+            tasks.append(loop.create_task(one(outcomes)))
+        await asyncio.gather(*tasks)
+        ring = keys().ring(where)
+        assert all(key.lane(where.model).running == 0 for key in ring.keys)
+
+    in_no_time(main)

@@ -110,11 +110,15 @@ def test_a_body_without_length_ends_with_the_connection() -> None:
     asyncio.run(run())
 
 
-def test_a_compressed_body_that_nobody_asked_for_is_read() -> None:
-    import gzip
+@pytest.mark.parametrize("how", ["gzip", "deflate", "bare deflate"])
+def test_a_compressed_body_that_nobody_asked_for_is_read(how: str) -> None:
+    import zlib
+
+    packer = zlib.compressobj(wbits={"gzip": 31, "deflate": 15, "bare deflate": -15}[how])
+    packed = packer.compress(b"text " * 999) + packer.flush()
 
     async def run() -> None:
-        async with Server(http(gzip.compress(b"text " * 999), content_encoding="gzip")) as server:
+        async with Server(http(packed, content_encoding=how.rpartition(" ")[2])) as server:
             assert await post(Transport({}), server.url) == (200, b"text " * 999)
 
     asyncio.run(run())

@@ -11,7 +11,7 @@ out for an hour, but asked again where there is no other: whether it was topped 
 from __future__ import annotations
 
 import asyncio
-from typing import Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 from weakref import WeakKeyDictionary
 
 from noria.core.ports import Failure
@@ -19,6 +19,9 @@ from noria.models.catalog import Endpoint
 from noria.models.proxies import shown_url
 from noria.models.retry import PLACE
 from noria.models.traffic import Lane
+
+if TYPE_CHECKING:
+    from subprocess import Popen
 
 REFUSED = SPENT = 3_600.0  # seconds that a key is left out: refused (401, 403), or its quota used up
 ASKING = 30.0  # seconds that a key_command may take
@@ -138,33 +141,52 @@ class Ring:
 async def ask(command: str) -> tuple[str, str]:
     """The first line that a command prints, or why there is none. Cancelling ends the command with all it started."""
     import os
-    import shlex
     import signal
-    from asyncio.subprocess import DEVNULL, PIPE
 
     try:
-        process = await asyncio.create_subprocess_exec(
-            *shlex.split(command), stdin=DEVNULL, stdout=PIPE, stderr=DEVNULL, start_new_session=True
-        )
+        process = _started(command)
     except (OSError, ValueError) as error:
         return "", f"key_command failed: {getattr(error, 'strerror', None) or error}"
+    ended: int | None = None
     try:
         async with asyncio.timeout(ASKING):
-            out, _ = await process.communicate()
+            printed = await _printed(process)
+            while (ended := process.poll()) is None:
+                await asyncio.sleep(0.01)
     except TimeoutError:
         return "", f"key_command took longer than {ASKING:g} s"
     finally:
-        if process.returncode is None:
-            try:
-                os.killpg(process.pid, signal.SIGKILL)
-            except ProcessLookupError:
-                pass  # it has just ended
-    if process.returncode:
-        return "", f"key_command failed: it ended with {process.returncode}"
-    line = out.decode("utf-8", "replace").strip().partition("\n")[0].strip()
+        if ended is None:
+            os.killpg(process.pid, signal.SIGKILL)  # it has not been reaped: the group is its own
+            process.wait()
+    if ended:
+        return "", f"key_command failed: it ended with {ended}"
+    line = printed.decode("utf-8", "replace").strip().partition("\n")[0].strip()
     if not line or not (line.isascii() and line.isprintable()):
         return "", "key_command failed: it printed no key"
     return line, ""
+
+
+def _started(command: str) -> Popen[bytes]:
+    """The command, in a group of its own. Not by asyncio: a cancel while that starts one leaves its children behind."""
+    import shlex
+    from subprocess import DEVNULL, PIPE, Popen
+
+    return Popen(shlex.split(command), stdin=DEVNULL, stdout=PIPE, stderr=DEVNULL, start_new_session=True)
+
+
+async def _printed(process: Popen[bytes]) -> bytes:
+    """What it prints, to the end; of more than a key can be, the beginning."""
+    reader, out = asyncio.StreamReader(), bytearray()
+    pipe, _ = await asyncio.get_running_loop().connect_read_pipe(
+        lambda: asyncio.StreamReaderProtocol(reader), process.stdout
+    )
+    try:
+        while data := await reader.read(65_536):
+            out += data[: 65_536 - len(out)]
+    finally:
+        pipe.close()
+    return bytes(out)
 
 
 class Keys:

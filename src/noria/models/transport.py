@@ -274,11 +274,17 @@ class _Inflater:
 
         self._error = zlib.error
         self._object = zlib.decompressobj(47)
+        self._bare = lambda: zlib.decompressobj(-15)
+        self._begun = False
 
     def __call__(self, data: bytes) -> bytes:
         try:
+            begun, self._begun = self._begun, self._begun or bool(data)
             return self._object.decompress(data)
         except self._error as error:
+            if not begun:  # "deflate" is with a head by the standard and without one by habit
+                self._object = self._bare()
+                return self(data)
             raise TransportError("bad_request", f"the answer's compression cannot be read: {error}") from None
 
 
