@@ -12,9 +12,11 @@ usage: noria [PROMPT] [flags]        talk at a terminal, line by line
                                      (not built yet)
 
 model
-  --model NAME | DIALECT:NAME        chat: (any OpenAI-compatible server), responses: (OpenAI), messages: (Anthropic)
+  --model NAME | DIALECT:NAME        chat: (any OpenAI-compatible server), responses: (OpenAI), messages: (Anthropic),
+                                     gemini: (Google)
   --fallback-model NAME              another, if that one cannot answer (repeatable)
-  --base-url URL                     http://127.0.0.1:8000/v1; else OPENAI_BASE_URL, ANTHROPIC_BASE_URL
+  --base-url URL                     http://127.0.0.1:8000/v1; else OPENAI_BASE_URL, ANTHROPIC_BASE_URL,
+                                     GOOGLE_GEMINI_BASE_URL
 input and output
   --output-format text|json|stream-json
   --input-format text|stream-json    prompts, decisions and interrupts as lines on stdin
