@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test lint type contract sim crash mutate bench docs clean
+.PHONY: demo test lint type contract sim crash soak mutate bench docs clean
 
 demo: $(VENV)/installed
 	@$(BIN)/noria demo
@@ -26,6 +26,9 @@ sim: $(VENV)/dev
 
 crash: $(VENV)/dev
 	NORIA_CRASHES=200 $(BIN)/python -m pytest -n 2 tests/e2e/test_crash.py
+
+soak: $(VENV)/dev
+	$(BIN)/python -m benchmarks.commands
 
 mutate: $(VENV)/dev
 	$(BIN)/python -m tests.machine.mutate

@@ -32,7 +32,7 @@ async def task_list(*, run: Run) -> str:
 @tool(read_only=True, claims=_nothing)
 async def task_output(
     id: str,
-    wait: Annotated[Wait, "Seconds to wait for its end, or for until"] = 0.0,
+    wait: Annotated[Wait, "Seconds to wait for its end, or for until; at most 600"] = 0.0,
     offset: Annotated[int | None, "First byte; default: where the last page ended; -N: the last N"] = None,
     until: Annotated[str, "Return once it prints this"] = "",
     *,
