@@ -65,6 +65,7 @@ class Rig:
         self.tools = ToolSet([*builtin(), *tools])
         self.toolbox = Toolbox(self.tools, Workspace(str(root)))
         gate = Gates(self.tools, self.toolbox.claims, str(root), mode=mode, asked=asked)  # type: ignore[arg-type]
+        self.gate = gate
         self.journal: Journal = journal or MemoryJournal()
         self.parts = Parts(
             self.model, PlainCompactor(self.model.complete), gate, self.toolbox, hook or LetStop(), self.journal,

@@ -512,7 +512,7 @@ def test_close_leaves_what_is_owed_for_the_next(tmp_path: pathlib.Path) -> None:
 
 def test_steering_closes_a_step_whose_calls_all_wait_behind_a_question(tmp_path: pathlib.Path) -> None:
     async def main() -> None:
-        calls = [call("run_command", command="true"), call("read_file", path="nothing")]
+        calls = [call("run_command", command="eval true"), call("read_file", path="nothing")]
         rig = await Rig(tmp_path, [calls, "as you say"], mode="default", asked="person").open()
         await rig.run("go")
         await rig.run("never mind, say hello")
