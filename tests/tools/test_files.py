@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import os
+import socket
 import stat
 import tempfile
 import threading
 import time
+import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -470,3 +472,118 @@ def test_many_calls_at_once_share_one_workspace(tmp_path: Path) -> None:
     assert bench.go(work) == [["ok", "ok", "done\n"] * 6] * 12
     assert len(bench.box.workspace.files()["created"]) == 72 and len(bench.box.workspace.seen) == 72
     assert bench.leftovers() == []
+
+
+# -- what is not like other files --------------------------------------------------------------------------------
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/status"), reason="there is no /proc here")
+def test_files_of_the_system_that_say_they_are_empty(tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+    assert os.stat("/proc/self/status").st_size == 0
+    assert bench.do("read_file", path="/proc/self/status", limit=1).text.startswith("Name:")
+    begun = time.monotonic()
+    for path in ("/proc/kmsg", "/proc/self/mem", "/proc/kcore", "/proc/self/pagemap", "/proc/self/fd/0"):
+        assert bench.do("read_file", path=path).text  # whatever it is, it is an answer
+    assert time.monotonic() - begun < 20
+
+
+def test_a_socket_is_never_opened(tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(str(bench.root / "s"))
+        listening.listen()
+        for name, args in (
+            ("read_file", {"path": "s"}),
+            ("write_file", {"path": "s", "content": "x"}),
+            ("edit_file", {"path": "s", "old_string": "a", "new_string": "b"}),
+            ("apply_patch", {"patch": "*** Begin Patch\n*** Add File: s\n+x\n*** End Patch"}),
+        ):
+            assert "s is a socket: only plain files can be read and written" in bench.do(name, **args).text
+
+
+@pytest.mark.case("D03")
+def test_ten_gigabytes_of_holes_cost_neither_time_nor_memory(tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+    path = bench.file("huge.log", b"".join(b"line %d\n" % n for n in range(200_000)))
+    os.truncate(path, 10 << 30)
+    tracemalloc.start()
+    begun = time.monotonic()
+    try:
+        assert bench.do("read_file", path="huge.log", limit=2).text.startswith(
+            "line 0\nline 1\n[lines 1-2 of a file of"
+        )
+        assert "go on with offset=12" in bench.do("read_file", path="huge.log", offset=10, limit=2).text
+        far = bench.do("read_file", path="huge.log", offset=200_005).text
+        assert far.startswith("ERROR: ") or "longer than a result" in far
+        for name, args in (("edit_file", {"old_string": "a", "new_string": "b"}), ("write_file", {"content": "x"})):
+            assert "has more than 64 MB: change it with run_command" in bench.do(name, path="huge.log", **args).text
+        patch = "*** Begin Patch\n*** Update File: huge.log\n@@\n-line 0\n+x\n*** End Patch"
+        assert "has more than 64 MB" in bench.do("apply_patch", patch=patch).text
+        most = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert time.monotonic() - begun < 60 and most < 300 << 20
+    assert os.stat(path).st_size == 10 << 30
+
+
+@pytest.mark.case("C01")
+def test_line_ends_that_no_rule_is_for_are_written_as_they_are_given(tmp_path: Path) -> None:
+    """Only where a file had CRLF throughout, and the new text has no CR at all, is anything put in."""
+    bench = Bench(tmp_path)
+    for before, text, after in (
+        (b"a\r\nb\r\n", "a\nb\n", b"a\r\nb\r\n"),
+        (b"a\r\nb\r\n", "a\r\nb\nc\n", b"a\r\nb\nc\n"),
+        (b"a\r\nb\r\n", "a\rb", b"a\rb"),
+        (b"a\r\nb\n", "a\nb\r\n", b"a\nb\r\n"),
+        (b"a\nb\n", "a\r\nb\r\n", b"a\r\nb\r\n"),
+        (b"a", "a\r\n\n", b"a\r\n\n"),
+    ):
+        path = bench.file("f", before)
+        bench.do("read_file", path="f")
+        result = bench.do("write_file", path="f", content=text)
+        assert path.read_bytes() == after, result.text
+
+
+@pytest.mark.seed("E12", "E18")
+def test_what_was_done_is_said_with_sizes(tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+    assert bench.do("write_file", path="d/f", content="ä\n").text == "created d/f (1 line, 3 bytes)"
+    assert bench.do("write_file", path="d/f", content="").text == "wrote d/f (0 lines, 0 bytes, was 3)"
+    assert bench.do("write_file", path="d/x.py", content="if:\n").text == (
+        "created d/x.py (1 line, 4 bytes); note: d/x.py does not parse: line 1: invalid syntax"
+    )
+    assert "note" not in bench.do("write_file", path="d/x.py", content="else:\n").text  # it was broken before
+    assert "note" not in bench.do("write_file", path="d/x.py", content="x = '\\d'\n").text
+
+
+@pytest.mark.seed("Z29")
+def test_reading_before_writing_is_held_not_only_said(tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+    path = bench.file("long.txt", "x\n" * 10_000)
+    for name, args in (
+        ("edit_file", {"old_string": "x", "new_string": "y", "replace_all": True}),
+        ("write_file", {"content": "y"}),
+    ):
+        assert "was not read before; nothing was written" in bench.do(name, path="long.txt", **args).text
+    assert path.read_text() == "x\n" * 10_000
+
+
+def test_what_became_of_files_counts_from_the_turn_s_begin(tmp_path: Path) -> None:
+    workspace = Bench(tmp_path).box.workspace
+    root = workspace.root
+    for name, changes in (
+        ("new", ("created", "changed")),
+        ("never", ("created", "deleted")),
+        ("again", ("deleted", "created")),
+        ("gone", ("changed", "deleted")),
+        ("mended", ("failed", "changed")),
+        ("worse", ("changed", "failed")),
+    ):
+        for change in changes:
+            workspace.changed(f"{root}/{name}", change)  # type: ignore[arg-type]
+    assert workspace.files() == {
+        "created": ["new"], "changed": ["again", "mended", "worse"], "deleted": ["gone"], "failed": ["worse"],
+    }  # fmt: skip
+    workspace.begin_turn()
+    assert not any(workspace.files().values())

@@ -13,7 +13,6 @@ import msgspec
 
 from noria.tools import textfile
 from noria.tools.encoding import Decoded, encode
-from noria.tools.place import Put, place, writable
 from noria.tools.result import PICTURES, ToolError
 from noria.tools.run import Run
 from noria.tools.schema import tool, writes
@@ -44,6 +43,8 @@ def edit_file(
     run: Run,
 ) -> str:
     """Replace exact text in a file that was read before."""
+    from noria.tools.place import Put, place, writable
+
     wanted = _wanted(old_string, new_string, replace_all, edits)
     workspace = run.workspace
     real = workspace.real(path)

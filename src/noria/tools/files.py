@@ -13,8 +13,6 @@ import msgspec
 
 from noria.tools import textfile
 from noria.tools.encoding import Decoded
-from noria.tools.paging import ROOM, page, page_of_huge
-from noria.tools.place import Put, place, writable
 from noria.tools.result import Picture, ToolError
 from noria.tools.run import Run
 from noria.tools.schema import reads, tool, writes
@@ -35,6 +33,8 @@ def read_file(
     run: Run,
 ) -> Shown:
     """Read a file: text, notebook, image or PDF. Long ones come in pages; the last line says how to go on."""
+    from noria.tools.paging import ROOM, page_of_huge
+
     workspace = run.workspace
     real = workspace.real(path)
     shown = workspace.shown(real)
@@ -74,6 +74,8 @@ def read_file(
 
 def _text(data: bytes, decoded: Decoded, shown: str, first: int, most: int) -> str:
     """A page of a text, or of a notebook's cells."""
+    from noria.tools.paging import page
+
     if not decoded.text:
         return "(the file is empty)"
     notes = [] if not decoded.crlf else ["CRLF line ends, kept by the tools that write"]
@@ -142,6 +144,7 @@ def write_file(
 ) -> str:
     """Create a file, or replace a whole file that was read before. Parent folders are made."""
     from noria.tools.edit import remarks
+    from noria.tools.place import Put, place
 
     workspace = run.workspace
     real = workspace.real(path)
@@ -175,6 +178,8 @@ def _old(run: Run, real: str, shown: str) -> textfile.Loaded | None:
         return None
     except OSError as error:
         raise ToolError(f"{shown}: {textfile.why(error)}; nothing was written") from None
+    from noria.tools.place import writable
+
     old = textfile.load(real, shown)
     writable(real, shown)
     textfile.check_seen(run.workspace, real, old)

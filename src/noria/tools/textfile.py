@@ -75,13 +75,13 @@ def load(real: str, shown: str) -> Loaded:
     """A whole plain file of at most 64 MB. Raises ToolError, also for a longer one."""
     fd, status = open_plain(real, shown)
     try:
-        data = read_up_to(fd, HELD_WHOLE + 1)
+        data = read_up_to(fd, HELD_WHOLE + 1) if status.st_size <= HELD_WHOLE else b""
         attributes = _attributes(fd)
     except OSError as error:
         raise ToolError(f"{shown}: {why(error)}") from None
     finally:
         os.close(fd)
-    if len(data) > HELD_WHOLE:
+    if max(len(data), status.st_size) > HELD_WHOLE:
         raise ToolError(f"{shown} has more than {HELD_WHOLE >> 20} MB: change it with run_command (sed, a script)")
     return Loaded(data, digest(data), status, attributes)
 
