@@ -113,3 +113,31 @@ def test_comments_are_no_sign_of_work() -> None:
     assert parser.alive == 0
     parser.feed(b"data: {")
     assert parser.alive > 0
+
+
+def test_events_that_no_blank_line_parts_are_not_waited_for() -> None:
+    """A whole object ends where the next one begins, and the end mark ends itself; each keeps the name before it."""
+    parser = Parser()
+    assert parser.feed(b'data: {"a":1}\n') == []
+    assert parser.feed(b'data: {"b":2}\n') == [Event('{"a":1}')]
+    assert parser.feed(b"data: [DONE]\n") == [Event('{"b":2}'), Event("[DONE]")]
+    assert parser.feed(b"\n") == []
+    assert events([b'event: a\ndata: {"a":1}\nevent: b\ndata: {"b":2}\n']) == [
+        Event('{"a":1}', "a"), Event('{"b":2}', "b")]  # fmt: skip
+    assert events([b'data: {"a":1}\nevent: late\n\n']) == [Event('{"a":1}', "late")]
+    laid_out = b'data: {\ndata: "a": {\ndata: },\ndata: "b": [{}\ndata: ]}\n\n'
+    assert [json.loads(e.data) for e in events([laid_out])] == [{"a": {}, "b": [{}]}]
+
+
+def test_an_event_without_end_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sse, "LONGEST", 1_000)
+    parser = Parser()
+    with pytest.raises(TransportError, match="longer than 1,000 bytes"):
+        for _ in range(1_000):
+            parser.feed(b"data: 0123456789\n")
+
+
+def test_errors_outside_of_data_lines() -> None:
+    assert events([b'error: {"code":500}\n\n']) == [Event('{"code":500}', "error")]
+    assert events([b'data: {"a":1}\nerror: {"code":500}\n']) == [Event('{"a":1}'), Event('{"code":500}', "error")]
+    assert events([b'data: {"a":1}\n\n{"error":"gone"}\n']) == [Event('{"a":1}'), Event('{"error":"gone"}')]

@@ -24,7 +24,8 @@ class Parser:
 
     Line ends are LF, CRLF or CR; a byte order mark, comments, unknown fields and blanks before a field are skipped;
     a blank after the colon is optional. A line of bare JSON is data, and `error: DATA` an event of that name. A byte
-    that is not UTF-8 becomes one U+FFFD. Events without data are dropped.
+    that is not UTF-8 becomes one U+FFFD. Events without data are dropped. Where no blank line parts two events, the
+    second object ends the first, and `[DONE]` ends itself: they are not waited for until the body's end.
     `alive` counts the data lines, and the pieces of lines that are no comments and not blank, so that a caller can
     tell a server that works from one that only keeps the connection open.
     """
@@ -36,7 +37,9 @@ class Parser:
         self._after_cr = False
         self._first = True
         self._data: list[bytes] = []
+        self._grown = 0  # bytes of its lines but the first
         self._name = b""
+        self._next = b""  # a name that came after data: this event's, or the next one's
 
     def feed(self, chunk: bytes) -> list[Event]:
         """The events that end in these bytes. Raises TransportError (bad_request) for a line without an end."""
@@ -85,31 +88,46 @@ class Parser:
         for line in lines:
             if not line:
                 if self._data:
+                    self._name = self._next or self._name
                     events.append(self._event())
-                self._name = b""
+                self._name = self._next = b""
             elif line[:5] == b"data:":
-                self._data.append(line[6:] if line[5:6] == b" " else line[5:])
-                self.alive += 1
+                self._add(line[6:] if line[5:6] == b" " else line[5:], events)
             elif line[:1] != b":":
-                self._field(line)
+                self._field(line, events)
         return events
 
-    def _field(self, line: bytes) -> None:
+    def _add(self, data: bytes, events: list[Event]) -> None:
+        """A line of data. After another one it is more of the same event, unless a whole object stands there, and
+        another frame begins."""
+        if self._data:
+            if self._data[-1].rstrip()[-1:] == b"}" and (data[:1] == b"{" or data[:6] == b"[DONE]"):
+                events.append(self._event())
+                self._name, self._next = self._next, b""
+            self._grown += len(data)
+            if self._grown > LONGEST:
+                raise TransportError("bad_request", f"the server sent an event longer than {LONGEST:,} bytes")
+        self._data.append(data)
+        self.alive += 1
+        if data[:6] == b"[DONE]":
+            events.append(self._event())
+
+    def _field(self, line: bytes, events: list[Event]) -> None:
         name, _, value = line.lstrip(b" \t").partition(b":")
-        if name[:1] == b"{":  # JSON without a field's name: how Ollama says that it failed
-            self._data.append(line)
-            self.alive += 1
+        if name == b"data":
+            self._add(value.removeprefix(b" "), events)
+        elif name[:1] == b"{":  # JSON without a field's name: how Ollama says that it failed
+            self._add(line, events)
         elif name == b"error":  # llama.cpp's
+            self._add(value.removeprefix(b" "), events)
             self._name = name
-            self._data.append(value.removeprefix(b" "))
-            self.alive += 1
-        elif name == b"data":
-            self._data.append(value.removeprefix(b" "))
-            self.alive += 1
+        elif name == b"event" and self._data:
+            self._next = value.strip()
         elif name == b"event":
             self._name = value.strip()
 
     def _event(self) -> Event:
+        self._grown = 0
         data = self._data[0] if len(self._data) == 1 else b"\n".join(self._data)
         self._data.clear()
         return Event(data.decode("utf-8", "replace"), self._name.decode("utf-8", "replace") if self._name else "")
