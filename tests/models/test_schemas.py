@@ -53,6 +53,9 @@ GEMINI = {
 }  # fmt: skip
 
 
+LEAST = {"type", "title", "description", "properties", "required", "items", "enum"}
+
+
 def wrong(schema: dict[str, Any], style: SchemaStyle) -> list[str]:
     """What a server of this kind refuses in the schema."""
     found = [f"{k} at the top" for k in ("anyOf", "oneOf", "allOf", "enum", "not", "const") if k in schema]
@@ -93,6 +96,11 @@ def _wrong(node: dict[str, Any], style: SchemaStyle) -> list[str]:
             (bare, "no type"),
             ("pattern" in node, "pattern"),
             (node.get("format", "date") not in ("date", "time", "date-time", "uuid"), "format"),
+        ],
+        "least": [
+            (bare, "no type"),
+            (bool(set(node) - LEAST), f"unknown: {set(node) - LEAST}"),
+            (not all(isinstance(v, str) for v in node.get("enum", [])), "an enum of no strings"),
         ],
         "simple": [(bool(set(node) & {"anyOf", "pattern"}), "unions, patterns")],
         "anthropic": [
@@ -336,7 +344,7 @@ def lifted(schema: Any) -> Any:
 
 def sayable(instance: Any, style: SchemaStyle) -> bool:
     """Whether every style can say it: where each schema names its type, an array of anything holds no arrays."""
-    if style not in ("gemini", "typed", "grammar"):
+    if style not in ("gemini", "typed", "grammar", "least"):
         return True
     if isinstance(instance, list):
         return not any(isinstance(v, list) for v in instance) and all(sayable(v, style) for v in instance)

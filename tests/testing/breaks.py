@@ -31,6 +31,7 @@ CHAT: dict[str, Change] = {
     "alternate": "m.append({'role': 'user', 'content': 'And?'})",
     "ends": "del m[8]",
     "bridged": ("del m[7]", {"profiles": ["mistral"]}),
+    "nine": ("", {"profiles": ["mistral-ids"]}),
     "reasoned": ("m[2]['reasoning_content'] = ''", {"profiles": ["deepseek"]}),
     "tools-some": "b['tools'] = []",
     "tools-few": "b['tools'] = [{'type': 'function', 'function': {'name': f't{k}'}} for k in range(129)]",

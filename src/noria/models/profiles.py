@@ -14,7 +14,7 @@ from msgspec.structs import replace
 IdStyle: TypeAlias = Literal["any", "short", "nine", "kimi"]
 """Call ids in a history: up to 64 characters; up to 40; nine letters and digits; `functions.NAME:N`."""
 SchemaStyle: TypeAlias = Literal[
-    "plain", "openai", "anthropic", "gemini", "moonshot", "xai", "typed", "grammar", "simple"
+    "plain", "openai", "anthropic", "gemini", "moonshot", "xai", "typed", "grammar", "simple", "least"
 ]
 """What is taken of JSON Schema: see `models.schemas.STYLES`."""
 Sent: TypeAlias = Literal["", "reasoning_content", "reasoning", "reasoning_details", "thinking", "extra_content"]

@@ -249,7 +249,11 @@ class _Mender:
         """Types where the style wants them, in the form that it takes."""
         style = self._style
         null = not style.lists and _without_null(node)
-        if style.texts and "enum" in node and not all(isinstance(v, str) or v is None for v in node["enum"]):
+        if (
+            style.texts
+            and "enum" in node
+            and not all(isinstance(v, str) or (v is None and not style.lists) for v in node["enum"])
+        ):
             node.setdefault("type", listed(kinds_of({"enum": node["enum"]})))
             _note(notes, "enum", node.pop("enum"))
         if style.typed and node.get("items") == {}:

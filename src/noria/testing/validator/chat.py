@@ -263,3 +263,14 @@ def reasoned(request: Request) -> Problem | None:
             text = f"Missing `reasoning_content` field in the assistant message at message index {k}."
             return Problem(text, code="invalid_request_error")
     return None
+
+
+@TABLE.rule("anomalyco/opencode#1680; nearai/ironclaw#1241", profile="mistral-ids")
+def nine(request: Request) -> Problem | None:
+    """Mistral: an id has nine letters and digits."""
+    for _, call in _each_call(request):
+        given = str(call.get("id"))
+        if not (len(given) == 9 and given.isascii() and given.isalnum()):
+            text = f"Tool call id was {given} but must be a-z, A-Z, 0-9, with a length of 9."
+            return Problem(text, kind="invalid_function_call", code="3280")
+    return None
