@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pathlib
 import subprocess
@@ -49,6 +50,26 @@ def test_a_headless_run_loads_a_fixed_set(tmp_path: pathlib.Path) -> None:
     assert not (roots | loaded) & HEAVY, sorted((roots | loaded) & HEAVY)
     assert not loaded & UNUSED, sorted(loaded & UNUSED)
     assert len(loaded) <= 285, f"{len(loaded)} modules: {sorted(loaded)}"
+
+
+def test_the_first_request_has_room_for_every_tool_that_can_work(tmp_path: pathlib.Path) -> None:
+    """At most 9 kB in the chat dialect, the question to a person included; a kilobyte more where a person has turned on
+    searching the web and memory."""
+    sizes: list[int] = []
+    for more in (
+        {},
+        {"NORIA_WEB_SEARCH": "searxng", "NORIA_WEB_SEARCH_URL": "http://127.0.0.1:9", "NORIA_MEMORY": "true"},
+    ):
+        with ModelServer([{"text": "done"}]) as server:
+            place = Place(tmp_path / str(len(more)), server.url)
+            arguments = [a if a != "goal" else "default" for a in place.arguments("go")]
+            command = [sys.executable, "-m", "noria", *arguments, "--on-ask", "pause"]
+            subprocess.run(command, env=place.env | more, cwd=place.work, check=True, capture_output=True, timeout=60)
+            request = {k: v for k, v in server.requests[0].items() if not k.startswith("_")}
+        names = [t["function"]["name"] for t in request["tools"]]
+        assert names[-1] == "ask_user" and ("web_search" in names) == ("memory_save" in names) == bool(more)
+        sizes.append(len(json.dumps(request, separators=(",", ":"))))
+    assert sizes[0] <= 9_000 and sizes[1] <= 10_000, sizes
 
 
 def test_the_environment_of_the_tests_is_not_noria_s_own() -> None:

@@ -238,6 +238,7 @@ def test_the_most_used_tools_are_offered_first() -> None:
         "read_file",
         "write_file",
         "edit_file",
+        "apply_patch",
         "list_dir",
         "glob",
         "grep",

@@ -323,5 +323,6 @@ def test_what_a_person_refused_is_no_error() -> None:
 def test_what_is_blocked_is_not_offered(mode: PermissionMode) -> None:
     names = [t.name for t in advertised(mode, builtin().add(look).add(push))]
     everything = [*builtin().names(), "look", "push"]
-    blocked = {"plan": ["write_file", "edit_file", "run_command", "push"], "debug": ["write_file", "edit_file"]}
+    writing = ["write_file", "edit_file", "apply_patch", "git_commit"]
+    blocked = {"plan": [*writing, "run_command", "push"], "debug": writing, "goal": ["ask_user"]}
     assert names == [n for n in everything if n not in blocked.get(mode, [])]

@@ -16,6 +16,7 @@ command       | ask | ask | blocked | run    | ask
 command_read  | run | run | blocked | run    | run
 commit        | ask | ask | blocked | run    | blocked
 web           | ask | ask | ask     | run    | ask
+question      | ask | ask | ask     | blocked | ask
 other_read    | run | run | run     | run    | run
 other         | ask | ask | blocked | run    | ask
 outside_read  | ask | ask | ask     | denied | ask
@@ -47,12 +48,12 @@ def test_a_path_outside_never_loosens_anything() -> None:
 
 
 def test_every_tool_has_a_kind() -> None:
-    """Memory, the list of todos and asking a person are noria's own notes and words: they run in every mode."""
+    """Memory and the list of todos are noria's own notes: they run in every mode."""
     for each in builtin():
         assert kind(each.name, read_only=each.read_only) in (
             {"write"} if each.name in ("write_file", "edit_file", "apply_patch") else {"command", "read"}
             if each.name.startswith(("run_", "task_")) else {"web"} if each.name.startswith("web_") else {"commit"}
-            if each.name == "git_commit" else {"read"}
+            if each.name == "git_commit" else {"question"} if each.name == "ask_user" else {"read"}
         )  # fmt: skip
     assert set(KINDS) == set(builtin().names())
     assert kind("mcp__x__y", read_only=True) == "other_read"

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
+from noria.app import given
 from noria.app.endpoint import chain, secret_variables
 from noria.app.settings import Config, Options, Settings
 from noria.app.sources import Path, Source, merged, read_environment, read_file, read_text
@@ -57,9 +58,15 @@ def load(options: Options, env: Mapping[str, str]) -> Settings:
         sandbox=config.sandbox, tools=tuple(config.tools), max_steps=config.max_steps, max_retries=config.max_retries,
         max_tokens=options.max_tokens, max_cost=options.max_cost, max_time=options.max_time,
         system=read_text(options.system_file) if options.system_file else "", persona=options.persona,
-        secrets=secret_variables(config.models), notices=tuple(notices), allow=tuple(config.allow), mcp=config.mcp,
-        debug=options.debug,
+        secrets=_secrets(config), notices=tuple(notices), allow=tuple(config.allow), mcp=config.mcp,
+        debug=options.debug, web=given.web(config, env), memory=given.memory(config, places(env)[1]),
     )  # fmt: skip
+
+
+def _secrets(config: Config) -> tuple[str, ...]:
+    """The variables that keys are taken from."""
+    searching = given.search_variable(config)
+    return (*secret_variables(config.models), *([searching] if searching else []))
 
 
 def read(options: Options, env: Mapping[str, str]) -> Found:

@@ -12,6 +12,8 @@ import msgspec
 from noria.guard.modes import PermissionMode
 from noria.models.catalog import Endpoint, Price
 from noria.models.profiles import Changes
+from noria.tools.memory import NOWHERE, Memory
+from noria.tools.web import USUAL, Web
 
 Dialect: TypeAlias = Literal["chat", "responses", "messages", "gemini"]
 OnAsk: TypeAlias = Literal["deny", "pause"]
@@ -98,6 +100,13 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     ask: list[Rule] = []
     deny: list[Rule] = []
     tools: list[str] = []
+    web_allow: list[str] = []
+    web_proxy: bool = False
+    web_search: Literal["", "searxng", "brave", "tavily"] = ""
+    web_search_url: str = ""
+    web_search_key_env: Variable = ""
+    memory: bool = False
+    memory_dir: str = ""
     models: dict[str, ModelEntry] = {}
     hooks: list[HookEntry] = []
     mcp: dict[str, McpEntry] = {}
@@ -129,6 +138,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     mcp: dict[str, McpEntry] = {}
     debug: str = ""
     config_folder: str = ""
+    web: Web = USUAL
+    memory: Memory = NOWHERE
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):

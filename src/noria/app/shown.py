@@ -10,6 +10,7 @@ from typing import get_args, get_type_hints
 
 import msgspec
 
+from noria.app import given
 from noria.app.config import GUARDS, LATER, Found, gather, said_in
 from noria.app.endpoint import resolve, usual_key
 from noria.app.mistakes import dotted, line_of, mistakes, nearest
@@ -147,6 +148,10 @@ def check(options: Options, env: Mapping[str, str]) -> Checked:
         for k in LATER
         if getattr(config, k)
     ]
+    try:
+        given.web(config, env)
+    except UsageError as error:
+        problems.append(str(error))
     if config.sandbox == "strict":
         problems.append(f"{said_in(found.sources, 'sandbox')}: the strict sandbox is not built yet: use auto or off")
     problems += _tools(config, found.sources)
@@ -188,6 +193,13 @@ MEANS: dict[str, str] = {
     "ask": "rules that have a call asked about in every mode; they join",
     "deny": "rules that forbid a call, over every other rule; they join",
     "tools": "only these tools; empty is all",
+    "web_allow": "hosts that web_fetch may reach though they are not public: a name, an address, a network",
+    "web_proxy": "whether the proxy of the environment is trusted to keep local addresses closed to web_fetch",
+    "web_search": "the backend of web_search; blank: it is off",
+    "web_search_url": "the backend's address; blank is its own (searxng has none)",
+    "web_search_key_env": "the variable of the environment that has the backend's key",
+    "memory": "whether memory_save and memory_search keep notes for later sessions",
+    "memory_dir": "the folder of these notes; blank is memory in the data folder",
     "models": "a table for each model you name",
     "hooks": "commands that are run at events; they join",
     "mcp": "a table for each MCP server",
@@ -238,7 +250,9 @@ MEANS: dict[str, str] = {
     "mcp.NAME.url": "the address of a server that is running",
     "mcp.NAME.headers": "headers of each request to it",
 }
-FLAG = {"fallback_models": "--fallback-model", "max_retries": "", "allow": "", "ask": "", "deny": ""}
+FLAG = {"fallback_models": "--fallback-model", "max_retries": "", "allow": "", "ask": "", "deny": ""} | dict.fromkeys(
+    ("web_allow", "web_proxy", "web_search", "web_search_url", "web_search_key_env", "memory", "memory_dir"), ""
+)
 
 
 def explain(key: str, found: Found, env: Mapping[str, str]) -> list[str]:

@@ -20,7 +20,7 @@ Path: TypeAlias = tuple[str | int, ...]
 
 JOINED = ("allow", "ask", "deny", "hooks")
 """The lists that are put together from all sources; any other is replaced."""
-LISTS = ("fallback_models", "allow", "ask", "deny", "tools")
+LISTS = ("fallback_models", "allow", "ask", "deny", "tools", "web_allow")
 TABLES = {"models": ModelEntry, "mcp": McpEntry}
 INNER = {
     "headers": False,

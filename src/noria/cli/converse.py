@@ -39,7 +39,7 @@ class DecisionLine(msgspec.Struct, tag="decision"):
 
 
 class ResultLine(msgspec.Struct, tag="tool_result"):
-    """The result of a call that the client executes."""
+    """The result of a call that the client executes, or a person's answer to a question."""
 
     id: str
     text: str
@@ -48,6 +48,8 @@ class ResultLine(msgspec.Struct, tag="tool_result"):
 
 Line: TypeAlias = PromptLine | InterruptLine | DecisionLine | ResultLine
 _decoder = msgspec.json.Decoder(Line)
+
+QUESTION = "ask_user"  # a call that a person answers, and that is never run
 
 Submit: TypeAlias = Callable[[str, Literal["steer", "follow_up"]], Awaitable[None]]
 
@@ -158,11 +160,15 @@ class Conversation:
                 ask = session.waiting(call)
                 if ask is None or ask.waits != "person":
                     await self._notice(f"no call {call} waits for a decision", "warning")
+                elif allow and ask.call.name == QUESTION:
+                    await self._notice(f"call {call} is a question: answer it with a tool_result line", "warning")
                 else:
                     await session.decide(ask, allow, reason)
             case ResultLine(id=call, text=text, status=status):
                 ask = session.waiting(call)
-                if ask is None or ask.waits != "client":
+                if ask is not None and ask.waits == "person" and ask.call.name == QUESTION:
+                    await (session.answer(ask, text) if status == "ok" else session.decide(ask, False, text))
+                elif ask is None or ask.waits != "client":
                     await self._notice(f"no call {call} waits for a result", "warning")
                 else:
                     await session.deliver(ask, text, status)

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from noria.app.report import Report
     from noria.app.session import Session
     from noria.app.settings import Settings
+    from noria.cli.questions import Questions
     from noria.core.effects import Decide
     from noria.runtime.bus import Subscription
 
@@ -126,6 +127,7 @@ class Interactive:
         self._reader = Reader(0)
         self._pictures = images(args.image or ())
         self._asks: list[Decide] = []
+        self._questions: Questions | None = None  # of the first of them
         self._log = self._debug(args.debug)
         self._presses = self._told = 0
         self._last = 0.0  # when Ctrl-C was pressed
@@ -247,8 +249,19 @@ class Interactive:
             self._screen.notice(f"not taken up, type it again if it still holds: {prompt.text}")
 
     def _ask(self) -> None:
+        from noria.cli.questions import Questions
+
+        self._questions = Questions.of(self._asks[0].call)
+        if self._questions is not None:
+            self._show(self._questions)
+            return
         self._screen.line(question(self._asks[0].call))
         self._screen.piece("Allow it? [y/N, or say what to do instead] ")
+
+    def _show(self, questions: Questions) -> None:
+        for line in questions.lines():
+            self._screen.line(line)
+        self._screen.piece(questions.hint())
 
     async def _whole(self, typed: bytes) -> str:
         """The line, with those that were pasted along with it."""
@@ -267,8 +280,7 @@ class Interactive:
         """Do what a line asks for. True: something is under way now; None: nothing is; False: end."""
         try:
             if self._asks:
-                await self._answer(session, text.strip())
-                return True
+                return await self._answer(session, text.strip())
             if text.startswith("/") and "/" not in text[1:].partition(" ")[0]:
                 return await self._command(session, text[1:])
             if text.strip():
@@ -280,15 +292,26 @@ class Interactive:
             self._prompt()
         return None
 
-    async def _answer(self, session: Session, text: str) -> None:
-        """Yes, no, or what to do instead: then the model reads that, and nothing of what was asked is run."""
+    async def _answer(self, session: Session, text: str) -> bool | None:
+        """Yes, no, or what to do instead: then the model reads that, and nothing of what was asked is run. Of several
+        questions each has a line; None: there is one more."""
+        questions = self._questions
+        if questions is not None:
+            if wrong := questions.take(text):
+                self._screen.notice(wrong)
+            if not questions.done:
+                self._show(questions)
+                return None
         ask, self._asks = self._asks[0], []  # the others are asked about when this one is done
-        if text.lower() in ("y", "yes"):
+        if questions is not None:
+            await session.answer(ask, questions.text())
+        elif text.lower() in ("y", "yes"):
             await session.decide(ask, allow=True)
         elif text.lower() in ("", "n", "no"):
             await session.decide(ask, allow=False)
         else:
             await self._submit(session, text, "(it is not run; the model reads your words)")
+        return True
 
     async def _command(self, session: Session, words: str) -> bool | None:
         name, _, rest = words.partition(" ")

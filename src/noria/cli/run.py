@@ -205,16 +205,16 @@ class Run:
             if terminal is None:
                 decided |= await session.judge_again(ask)
             else:
-                allow = await self._ask(terminal, ask.call)
+                said = await self._ask(terminal, ask.call)
                 if self._signal:
                     return True
-                await session.decide(ask, allow)
+                await (session.answer(ask, said) if isinstance(said, str) else session.decide(ask, said))
                 decided = True
         return decided
 
-    async def _ask(self, terminal: Terminal, call: Call) -> bool:
+    async def _ask(self, terminal: Terminal, call: Call) -> bool | str:
         """The person's answer; no where a signal comes first."""
-        asked = asyncio.ensure_future(terminal.allows(call))
+        asked = asyncio.ensure_future(terminal.says(call))
         stopped = asyncio.ensure_future(self._stopped.wait())
         await asyncio.wait((asked, stopped), return_when=asyncio.FIRST_COMPLETED)
         stopped.cancel()

@@ -40,6 +40,22 @@ class Terminal:
         os.write(self._fd, f"{question(call)}\n{BOLD}Allow it?{PLAIN} [y/N] ".encode())
         return (await self._line()).strip().lower() in ("y", "yes")
 
+    async def says(self, call: Call) -> bool | str:
+        """The person's word on a call: an answer to a question as text, else whether it may run."""
+        from noria.cli.questions import Questions
+
+        asked = Questions.of(call)
+        if asked is None:
+            return await self.allows(call)
+        while not asked.done:
+            os.write(self._fd, ("\n".join(asked.lines()) + f"\n{asked.hint()}").encode())
+            line = await self._line()
+            if not line:  # the end of input: nobody is there any more
+                return False
+            if wrong := asked.take(line):
+                os.write(self._fd, f"{wrong}\n".encode())
+        return asked.text()
+
     async def _line(self) -> str:
         loop = asyncio.get_running_loop()
         ready: asyncio.Future[None] = loop.create_future()

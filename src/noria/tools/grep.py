@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 import msgspec
 
 from noria.core.ports import Claims
-from noria.tools import patterns, ripgrep, textfile
+from noria.tools import encoding, patterns, ripgrep, textfile
 from noria.tools.pages import Page, name
 from noria.tools.result import ToolError, safe
 from noria.tools.run import Run
@@ -21,6 +21,9 @@ LONGEST = 8_000  # characters of a pattern
 AROUND = 50  # lines of context, at most
 
 NOTHING = "no matches (what .gitignore names, binary files, and files above 64 MB are left out unless named as path)"
+
+# What only means something across line ends: a model that writes one of these wants them matched.
+_ACROSS = re.compile(r"\n|\\n|\\R|\(\?[a-z]*s[a-z]*[:)-]|\[\\([sSdDwW])\\(?!\1)(?i:\1)\]")
 
 Count = Annotated[int, msgspec.Meta(ge=1)]
 From0 = Annotated[int, msgspec.Meta(ge=0)]
@@ -34,15 +37,15 @@ Keep = Callable[[bytes], bool]
     claims=lambda args, workspace: Claims(deep=(workspace.real(args.get("path") or "."),)),
 )
 async def grep(
-    pattern: Annotated[str, "Regular expression, Rust or PCRE syntax"],
+    pattern: Annotated[str, "Regular expression, Rust or PCRE"],
     path: Annotated[str | None, "File or folder; default: the workspace"] = None,
-    glob: Annotated[str | None, "Only these files: `*.ts`, `src/**/*.py`; `!` before it: not these"] = None,
-    type: Annotated[str | None, "Only this type: py, js, rust, ..."] = None,
+    glob: Annotated[str | None, "Only these: `*.ts`, `src/**/*.py`; `!*.md`: not these"] = None,
+    type: Annotated[str | None, "py, js, rust, ..."] = None,
     ignore_case: Annotated[bool, "Ignore case"] = False,
-    context: Annotated[From0, "Lines shown around each match"] = 0,
-    mode: Annotated[Literal["files", "content", "count"], "Names of files, matching lines, or counts"] = "files",
+    context: Annotated[From0, "Lines around a match"] = 0,
+    mode: Annotated[Literal["files", "content", "count"], "Matching lines, counts, or names"] = "files",
     limit: Annotated[Count, "Results shown"] = 100,
-    offset: Annotated[From0, "First result, from 1"] = 1,
+    offset: Annotated[From0, "First result"] = 1,
     *,
     run: Run,
 ) -> ripgrep.Search:
@@ -57,7 +60,7 @@ async def grep(
     options = [f"--regexp={pattern}", "--engine=auto", "--with-filename"]
     if ignore_case:
         options.append("--ignore-case")
-    if "\n" in pattern or "\\n" in pattern:
+    if _ACROSS.search(pattern):
         options.append("--multiline")
     if type:
         options.append(f"--type={type}")
@@ -88,10 +91,10 @@ def _check_place(real: str, shown: str) -> None:
         raise ToolError(f"{shown} does not exist. Look for it with glob, or leave path out to search everywhere")
     fd, _ = textfile.open_plain(real, shown)
     try:
-        head = os.read(fd, textfile.SNIFFED)
+        head = os.read(fd, encoding.SNIFFED)
     finally:
         os.close(fd)
-    if textfile.binary(head):
+    if encoding.binary(head):
         raise ToolError(f"{shown} is no text. Look into it with run_command (strings, xxd)")
 
 

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
 
 from noria.core.ports import ToolSpec
 from noria.tools.check import nearest
 from noria.tools.schema import Tool
+
+if TYPE_CHECKING:
+    from noria.tools.memory import Memory
+    from noria.tools.web import Web
 
 
 class ToolSet:
@@ -58,20 +63,30 @@ class ToolSet:
         return name in self._tools
 
 
-def builtin() -> ToolSet:
-    """The tools that noria brings, in the order in which they are offered. A new one is its file and its line here."""
+def builtin(web: Web | None = None, memory: Memory | None = None) -> ToolSet:
+    """The tools that noria brings, in the order in which they are offered. A new one is its file and its line here.
+    `web`, `memory`: what a session gives those that need it; without, what needs them is off."""
+    from noria.tools.ask import ask_user
     from noria.tools.edit import edit_file
     from noria.tools.files import read_file, write_file
+    from noria.tools.git import git_commit, git_diff, git_status
     from noria.tools.glob import glob
     from noria.tools.grep import grep
     from noria.tools.listing import list_dir
+    from noria.tools.memory import memory_save, memory_search
+    from noria.tools.patch import apply_patch
     from noria.tools.shell import run_command
     from noria.tools.tasks import task_kill, task_list, task_output
     from noria.tools.todo import todo_write
+    from noria.tools.web import given, web_fetch, web_search
 
+    fetch, search = given(web) if web is not None else (web_fetch, web_search)
+    save, recall = memory_save, memory_search
+    if memory is not None and memory.folder:
+        save, recall = (each.bound(memory, off="") for each in (memory_save, memory_search))
     return ToolSet(
         (
-            read_file, write_file, edit_file, list_dir, glob, grep, run_command, task_list, task_output, task_kill,
-            todo_write,
+            read_file, write_file, edit_file, apply_patch, list_dir, glob, grep, run_command, task_list, task_output,
+            task_kill, fetch, search, todo_write, git_status, git_diff, git_commit, save, recall, ask_user,
         )
     )  # fmt: skip

@@ -39,8 +39,9 @@ class Tool:
 
     `read_only`: changes nothing. `idempotent`: running it twice does no harm. `destructive`: what it does may not be
     undone. `interactive`: it asks a person, and so is alone. `launches`: the function prepares a process and returns
-    something to run (see run.Launched) instead of doing the work. `wants_run`: the function takes a Run. `missing`: why
-    it cannot work on this machine, so that it is not offered; empty where it can.
+    something to run (see run.Launched) instead of doing the work. `wants_run`: the function takes a Run. `off`: why the
+    configuration has it not work. `missing`: why it cannot work, so that it is not offered: `off`, or what this machine
+    lacks; empty where it can.
     """
 
     __slots__ = (
@@ -56,6 +57,7 @@ class Tool:
         "is_async",
         "launches",
         "name",
+        "off",
         "read_only",
         "wants_run",
     )
@@ -74,6 +76,7 @@ class Tool:
         launches: bool = False,
         claims: Claim | None = None,
         needs: Callable[[], str] | None = None,
+        off: str = "",
     ) -> None:
         """With `schema` (of an object) the function takes one mapping of arguments, and `description` is demanded.
         Raises TypeError for what is no function, or has parameters that a model cannot fill."""
@@ -99,6 +102,7 @@ class Tool:
         self.wants_run = bool(code and RUN in code.co_varnames[: code.co_argcount + code.co_kwonlyargcount])
         self._claims = claims
         self._needs = needs
+        self.off = off
         self._described: Function = described
         self._text = description
         self._derived: _Derived | None = None
@@ -137,7 +141,8 @@ class Tool:
     def spec(self) -> ToolSpec:
         """The tool as a model is told of it."""
         derived = self._derive()
-        return ToolSpec(self.name, derived.description, msgspec.json.encode(derived.schema).decode())
+        schema = derived.schema if derived.types is None else _told(derived.schema)
+        return ToolSpec(self.name, derived.description, msgspec.json.encode(schema).decode())
 
     def check(self, args: Mapping[str, Any]) -> str:
         """Why the arguments do not fit; empty where they do."""
@@ -149,8 +154,8 @@ class Tool:
 
     @property
     def missing(self) -> str:
-        """What this machine lacks for it, in words for a person; empty where it can work."""
-        return self._needs() if self._needs is not None else ""
+        """Why it cannot work, in words for a person; empty where it can."""
+        return self.off or (self._needs() if self._needs is not None else "")
 
     @property
     def typed(self) -> bool:
@@ -172,15 +177,17 @@ class Tool:
         except msgspec.ValidationError as error:  # what a type asks for beyond its schema (a date, an enum's method)
             raise Unfit(str(error)) from None
 
-    def bound(self, deps: object = None, claims: Claim | None = None) -> Tool:
-        """The tool for one session: with what its parameter for dependencies gets, if it has one, and with the claims
-        it makes where it declares none."""
+    def bound(self, deps: object = None, claims: Claim | None = None, off: str | None = None) -> Tool:
+        """The tool for one session: with what its parameter for dependencies gets, if it has one, with the claims it
+        makes where it declares none, and why it is off (None: as it was)."""
         derived = self._derive()
         tool = self._copy()
         if derived.deps:
             tool.function = partial(self.function, **{derived.deps: deps})
         if not (self._claims or self.read_only):
             tool._claims = claims
+        if off is not None:
+            tool.off = off
         return tool
 
     def claims(self, args: Mapping[str, Any], workspace: Workspace) -> Claims:
@@ -217,14 +224,15 @@ def tool(
     launches: bool = False,
     claims: Claim | None = None,
     needs: Callable[[], str] | None = None,
+    off: str = "",
 ) -> Callable[[Function], Tool]: ...
 def tool(function: Function | None = None, /, **options: Any) -> Tool | Callable[[Function], Tool]:
     """Make a tool of a typed function, sync or async.
 
     The first paragraph of its docstring is the description. An argument's text is its `Annotated[..., "text"]`, or a
     docstring line `name: text`. `claims` says what a call touches (see `reads`, `writes`); `schema` replaces the
-    derived one, and the function then takes one mapping. `needs` says what this machine lacks for it, if anything. A
-    keyword-only parameter `run` gets the run.Run.
+    derived one, and the function then takes one mapping. `needs` says what this machine lacks for it, if anything;
+    `off` why it is not configured. A keyword-only parameter `run` gets the run.Run.
 
         @tool(read_only=True)
         def weather(city: Annotated[str, "Its name"]) -> str:
@@ -389,6 +397,22 @@ def _inlined(schema: Any, shared: Mapping[str, Any], inside: tuple[str, ...] = (
     if plain.get("type") == "object" and "properties" in plain:
         plain.setdefault("additionalProperties", False)
     return plain
+
+
+def _told(schema: Any) -> Any:
+    """A derived schema without what goes without saying, for it is sent with every request: that other arguments are
+    refused (the refusal names the right ones), and that what may be left out is nothing then."""
+    match schema:
+        case dict():
+            return {
+                key: {name: _told(each) for name, each in value.items()} if key == "properties" else _told(value)
+                for key, value in schema.items()
+                if not ((key == "additionalProperties" and value is False) or (key == "default" and not value))
+            }
+        case list():
+            return [_told(each) for each in schema]
+        case _:
+            return schema
 
 
 def _without_null(schema: dict[str, Any]) -> dict[str, Any]:
