@@ -166,6 +166,20 @@ def requests(dialect: str) -> dict[int, tuple[float, float, int]]:
     return found
 
 
+def reading(many: int, sdks: str = "") -> dict[str, tuple[float, float, float | None]]:
+    """Microseconds a delta, by dialect: noria's, `json.loads`', the official SDK's where `sdks` has them."""
+    found: dict[str, tuple[float, float, float | None]] = {}
+    for dialect, stream in STREAMS.items():
+        ours, loads = a_delta(noria(dialect), stream, many), a_delta(bare, stream, many)
+        found[dialect] = ours, loads, sdk(sdks, dialect, min(many, 5_000)) if sdks else None
+    return found
+
+
+def writing() -> dict[str, dict[int, tuple[float, float, int]]]:
+    """`requests` of every dialect."""
+    return {dialect: requests(dialect) for dialect in STREAMS}
+
+
 def main(words: list[str]) -> int:
     """Print both tables; 1 where a delta costs more than its budget."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.deltas")
@@ -175,17 +189,15 @@ def main(words: list[str]) -> int:
     if not given.sdks:
         print("The official SDKs are not measured: name a Python that has them (--sdks, or SDKS).", file=sys.stderr)
     print(f"{'dialect':<12}{'noria µs':>10}{'json.loads µs':>15}{'ratio':>8}{'SDK µs':>10}{'ratio':>8}")
-    most = 0.0
-    for dialect, stream in STREAMS.items():
-        ours, loads = a_delta(noria(dialect), stream, given.deltas), a_delta(bare, stream, given.deltas)
-        theirs = sdk(given.sdks, dialect, min(given.deltas, 5_000)) if given.sdks else None
-        most = max(most, ours)
+    read = reading(given.deltas, given.sdks)
+    for dialect, (ours, loads, theirs) in read.items():
         beside = f"{theirs:>10.1f}{theirs / ours:>8.1f}" if theirs else f"{'-':>10}{'-':>8}"
         print(f"{dialect:<12}{ours:>10.2f}{loads:>15.2f}{ours / loads:>8.2f}{beside}")
+    most = max(ours for ours, _, _ in read.values())
     print(f"budget: {BUDGET:.0f} µs a delta; the most is {most:.1f}\n")
     print(f"{'dialect':<12}" + "".join(f"{f'{n:,} steps: ms':>18}{'copy':>8}{'kB':>8}" for n in STEPS))
-    for dialect in STREAMS:
-        cells = (f"{ms:>18.3f}{copy:>8.3f}{size / 1e3:>8.0f}" for ms, copy, size in requests(dialect).values())
+    for dialect, by_steps in writing().items():
+        cells = (f"{ms:>18.3f}{copy:>8.3f}{size / 1e3:>8.0f}" for ms, copy, size in by_steps.values())
         print(f"{dialect:<12}" + "".join(cells))
     return int(most > BUDGET)
 

@@ -48,6 +48,8 @@ class Figures(msgspec.Struct, frozen=True, kw_only=True):
     `short`, `long`: runs of `steps` steps each. `version`: ms of `noria --version` and `python -c pass`, pair by pair.
     `deltas`: microseconds of CPU a delta, by dialect. `idle`: kB a session, and how many there were. `interrupt`: ms by
     scenario, all. `library`: step 500 over step 50, by library. `by_step`: ms by number; `by_size`: ms by kB.
+    `reading`: by dialect, microseconds of CPU a delta without HTTP: noria's, `json.loads`' and the official SDK's.
+    `writing`: by dialect and steps of history, ms of CPU for a request's body, for copying it, and its bytes.
     """
 
     date: str
@@ -63,6 +65,8 @@ class Figures(msgspec.Struct, frozen=True, kw_only=True):
     idle: tuple[float, int] | None = None
     interrupt: Mapping[str, Sequence[float]] = {}
     library: Mapping[str, float] = {}
+    reading: Mapping[str, tuple[float, float, float | None]] = {}
+    writing: Mapping[str, Mapping[int, tuple[float, float, int]]] = {}
     by_step: Lines = {}
     by_size: Lines = {}
     notes: Sequence[str] = ()

@@ -21,6 +21,7 @@ from typing import Any
 import msgspec
 
 from benchmarks import agent_growth, alone
+from benchmarks import deltas as deltas_alone
 from benchmarks.beside import WIDE, Beside, beside, middle, took
 from benchmarks.figures import Figures, Row, Run, medians, rows
 from benchmarks.svg import plot
@@ -70,6 +71,8 @@ def measure(plan: Plan) -> Figures:
     parts: dict[str, Callable[[], Any]] = {
         "version": lambda: alone.version(plan.version),
         "deltas": lambda: alone.deltas(*plan.deltas),
+        "reading": lambda: deltas_alone.reading(plan.deltas[0] // 5, os.environ.get("SDKS", "")),
+        "writing": deltas_alone.writing,
         "session": lambda: alone.session(*plan.session),
         "idle": lambda: _idle(plan.idle),
         "interrupt": lambda: _interrupts(plan.interrupt, notes),
@@ -243,7 +246,37 @@ def page(found: Figures) -> str:
             "The same with 2 kB of output a step, against the size of the request. The APIs want the whole history "
             "with every request: sending it, and the server's receiving it, is in the time and grows with it.",
         ]
+    parts += _dialects(found)
     return "\n\n".join([*parts, "## What to make of the numbers", _noise(found), ""])
+
+
+def _dialects(found: Figures) -> list[str]:
+    """What reading a delta and writing a request cost in each dialect."""
+    parts: list[str] = []
+    if found.reading:
+        head = ("dialect", "noria µs", "`json.loads` µs", "official SDK µs", "SDK over noria")
+        body = [
+            (d, f"{ours:.1f}", f"{loads:.1f}", *((f"{sdk:.0f}", f"{sdk / ours:.0f}") if sdk else ("-", "-")))
+            for d, (ours, loads, sdk) in found.reading.items()
+        ]
+        parts += [
+            "## A delta, without HTTP",
+            _markdown(head, body),
+            "CPU from the bytes of a stream, one event a piece, to what observers get and the reply; beside it decoding "
+            "the same events and nothing else, and the vendors' SDKs over the same bytes in memory (SDKS names a "
+            "Python that has `openai`, `anthropic` and `google-genai`). `python -m benchmarks.deltas` measures only "
+            "this.",
+        ]
+    if found.writing:
+        steps = list(next(iter(found.writing.values())))
+        head = ("dialect", *(f"{n:,} steps: ms (copying it)" for n in steps))
+        body = [(d, *(f"{ms:.2f} ({copy:.2f})" for ms, copy, _ in by.values())) for d, by in found.writing.items()]
+        parts += [
+            "## A request's body, by the length of the history",
+            _markdown(head, body),
+            "CPU for the body of the next request after one more step, and in brackets for copying as many bytes once.",
+        ]
+    return parts
 
 
 def _noise(found: Figures) -> str:
