@@ -262,8 +262,8 @@ def _dialects(found: Figures) -> list[str]:
         parts += [
             "## A delta, without HTTP",
             _markdown(head, body),
-            "CPU from the bytes of a stream, one event a piece, to what observers get and the reply; beside it decoding "
-            "the same events and nothing else, and the vendors' SDKs over the same bytes in memory (SDKS names a "
+            "CPU from the bytes of a stream, one event a piece, to what observers get and the reply; beside it "
+            "decoding the same events and nothing else, and the vendors' SDKs over the same bytes in memory (SDKS names a "
             "Python that has `openai`, `anthropic` and `google-genai`). `python -m benchmarks.deltas` measures only "
             "this.",
         ]

@@ -9,9 +9,10 @@ from hypothesis import strategies as st
 from noria.core.content import Reasoning, Text
 from noria.core.ports import Delta, ReasoningDelta, TextDelta
 from noria.core.transcript import Step
+from noria.models.chat_reader import ChatReader
 from noria.models.scrub import MARKS, Scrubber, scrubber
 from tests.models.bodies import dialect
-from tests.models.kit import answered, delta, failed, history, pieces, prompt, read, read_whole, sse
+from tests.models.kit import answered, delta, events, failed, history, pieces, prompt, read, read_whole, sse, to
 
 
 def parts(*given: str, inside: bool = False) -> tuple[str, str]:
@@ -163,9 +164,6 @@ def test_the_thought_goes_to_no_other_model_and_is_no_text_for_its_own() -> None
 
 def r1(*frames: object, seen: list[Delta] | None = None) -> tuple[list[tuple[str, str]], str, str]:
     """The blocks of a reply of such a model, and what was shown."""
-    from noria.models.chat_reader import ChatReader
-    from tests.models.kit import events, to
-
     shown: list[Delta] = [] if seen is None else seen
     reader = ChatReader("chat:deepseek-r1", "http://localhost:8000/v1/chat/completions", 7, to(shown))
     for event in events(pieces(sse(*frames), 10)):
@@ -186,6 +184,15 @@ def test_without_its_end_it_was_text() -> None:
     """What was shown as reasoning is shown again, as what it is; the reply has it once."""
     got = r1(delta(content="Hello, "), delta(content="world"), delta("stop"))
     assert got[0] == [("Text", "Hello, world")] and got[2] == "Hello, world"
+
+
+def test_cut_before_its_end_it_is_a_thought() -> None:
+    """A model that always thinks, at the output limit: it has not begun to answer."""
+    reader = ChatReader("chat:qwq-32b", "http://localhost:8000/v1/chat/completions", 7, to([]))
+    for event in events([sse(delta(content="hm "), delta("length", content="hm"))]):
+        reader.event(event)
+    failure = failed(reader.result())
+    assert failure.kind == "empty" and "max_output_tokens" in failure.detail
 
 
 def test_reasoning_in_a_field_of_its_own_says_that_the_text_is_text() -> None:

@@ -167,11 +167,12 @@ class Accumulator:
             if self._scrub.guessed:
                 self._scrub_ends(self._scrub)
 
-    def _scrub_ends(self, scrub: Scrubber) -> None:
-        """Nothing is looked for any more. A thought that was only guessed at, and never closed, is text."""
+    def _scrub_ends(self, scrub: Scrubber, *, cut: bool = False) -> None:
+        """Nothing is looked for any more. A thought that was only guessed at, and never closed, is text, unless the
+        reply was cut in it."""
         for kind, part in scrub.end():
             self._told_apart(kind, part, None)
-        if scrub.guessed and self._thought:
+        if scrub.guessed and self._thought and not cut:
             self._thought.kind = "text"
             self._emit(TextDelta(self._effect, self._thought.text()))
         self._scrub = None
@@ -267,7 +268,7 @@ class Accumulator:
     def result(self, end: End) -> Reply | Failure:
         """The reply that ended so, or Failure `empty` where it says nothing."""
         if self._scrub:
-            self._scrub_ends(self._scrub)
+            self._scrub_ends(self._scrub, cut=end == "cut")
         for part in self._parts:
             self._over(part)
         ordered = iter(self._ordered())
