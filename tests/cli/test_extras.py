@@ -67,7 +67,19 @@ def test_images_are_told_by_their_bytes() -> None:
 
 @given(st.binary(max_size=40))
 def test_any_bytes_are_an_image_or_none(data: bytes) -> None:
-    assert media_type(data) in ("", "image/png", "image/jpeg", "image/gif", "image/webp")
+    assert media_type(data) in ("", "image/png", "image/jpeg", "image/gif", "image/webp", "application/pdf")
+
+
+def test_a_document_goes_with_a_prompt(house: House, server: ModelServer) -> None:
+    """As one where the server takes it, else as words that say so."""
+    (house.workspace / "paper.pdf").write_bytes(b"%PDF-1.7\n" + b"x" * 40)
+    house.run("-p", "sum up @paper.pdf", *GOAL)
+    said = json.dumps(server.requests[-1]["messages"])
+    assert "[document (application/pdf, 49 bytes) left out: this model takes no documents]" in said
+    config = f'[models.m]\nbase_url = "{server.base_url("chat")}"\nprofile = {{documents = true}}\n'
+    (house.workspace / "c.toml").write_text(config)
+    house.noria("-p", "sum up", "--model", "m", "--config", "c.toml", "--image", "paper.pdf", *GOAL)
+    assert '"type": "file"' in json.dumps(server.requests[-1]["messages"])
 
 
 @pytest.mark.parametrize(

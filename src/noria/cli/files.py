@@ -17,12 +17,12 @@ IMAGE_BYTES = 20_000_000
 TEXT_BYTES = 20_000  # what of a text file goes into a prompt, as of a tool's result
 _KINDS = (
     (b"\x89PNG\r\n\x1a\n", "image/png"), (b"\xff\xd8\xff", "image/jpeg"),
-    (b"GIF87a", "image/gif"), (b"GIF89a", "image/gif"),
+    (b"GIF87a", "image/gif"), (b"GIF89a", "image/gif"), (b"%PDF-", "application/pdf"),
 )  # fmt: skip
 _NAMED = re.compile(r'(?:^|(?<=[\s(\[<]))@(?:"([^"\n]+)"|(\S+))')
 
 Picture = tuple[bytes, str]
-"""The bytes of an image, and its media type."""
+"""The bytes of an image or a document (PDF), and its media type."""
 
 
 class Attached(msgspec.Struct):
@@ -34,7 +34,8 @@ class Attached(msgspec.Struct):
 
 
 def media_type(data: bytes) -> str:
-    """What kind of image the bytes are, by the bytes themselves; nothing where it is none that models take."""
+    """What kind of image or document the bytes are, by the bytes themselves; nothing where it is none that models
+    take."""
     if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
         return "image/webp"
     return next((kind for start, kind in _KINDS if data.startswith(start) and len(data) > 16), "")
