@@ -263,9 +263,9 @@ def _dialects(found: Figures) -> list[str]:
             "## A delta, without HTTP",
             _markdown(head, body),
             "CPU from the bytes of a stream, one event a piece, to what observers get and the reply; beside it "
-            "decoding the same events and nothing else, and the vendors' SDKs over the same bytes in memory (SDKS names a "
-            "Python that has `openai`, `anthropic` and `google-genai`). `python -m benchmarks.deltas` measures only "
-            "this.",
+            "decoding the same events and nothing else, and the vendors' SDKs over the same bytes in memory (SDKS "
+            "names a Python that has `openai`, `anthropic` and `google-genai`). `python -m benchmarks.deltas` measures "
+            "only this.",
         ]
     if found.writing:
         steps = list(next(iter(found.writing.values())))
