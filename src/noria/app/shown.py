@@ -227,7 +227,7 @@ MEANS: dict[str, str] = {
     "models.NAME.profile.result_images": "chat: whether a tool message may hold images",
     "models.NAME.profile.reasoning": "chat: the field in which its own reasoning goes back to a model",
     "models.NAME.profile.bridge": "chat: whether a user message straight after a tool message is refused",
-    "models.NAME.profile.thinking": "messages: whether reasoning_effort is sent as it is, or as a number of tokens",
+    "models.NAME.profile.thinking": "messages, gemini: whether reasoning_effort is sent as a level, or as tokens",
     "models.NAME.profile.omit": "optional parameters that are never sent, by name",
     "models.NAME.profile.ids": "chat: the form of call ids",
     "models.NAME.profile.empty": "chat: the content of a reply that only calls tools",

@@ -40,8 +40,9 @@ class Profile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     `result_images`: whether a tool message may hold images. `cache` (chat, responses): `marks` (`cache_control`, as for
     messages) or `key` (`prompt_cache_key`, the session's id).
 
-    messages: `thinking`: how a model is told to think where an effort is configured: how hard (`adaptive`), or with a
-    number of tokens (`budget`, models before Claude 4.6). `betas`: values of the `anthropic-beta` header.
+    messages, gemini: `thinking`: how a model is told to think where an effort is configured: how hard (`adaptive`), or
+    with a number of tokens (`budget`: models before Claude 4.6; those before Gemini 3 are known by their names).
+    messages: `betas`: values of the `anthropic-beta` header.
     """
 
     output_parameter: str = "max_tokens"
