@@ -13,7 +13,7 @@ import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-SINGLE = ("loop", "interrupt", "journal", "sessions", "agent_growth", "http_choice", "deltas", "reads")
+SINGLE = ("loop", "interrupt", "journal", "sessions", "agent_growth", "http_choice", "deltas", "files", "reads")
 
 
 def main(words: list[str]) -> int:

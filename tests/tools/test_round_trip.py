@@ -99,7 +99,7 @@ def _changes(draw: st.DrawFn) -> tuple[str, list[Hunk], str]:
             out.append(added + lines.ended(at))
         if draw(st.integers(0, 3)):
             hunk.append((" ", line))
-            out.append(lines.whole[at])
+            out.append(lines.part(at, at + 1))
         else:
             hunk.append(("-", line))
     assume(any(mark != "+" for mark, _ in hunk))
@@ -130,7 +130,8 @@ def test_lines_that_no_hunk_names_stay(text: str, draw: st.DataObject) -> None:
     found, _ = patched(text, [marker], "f")
     after = Lines(found)
     assert after.folded(0)[first] == "NEW"
-    assert after.whole[:first] == lines.whole[:first] and after.whole[first + 1 :] == lines.whole[first + 1 :]
+    assert after.part(0, first) == lines.part(0, first)
+    assert after.part(first + 1, len(after)) == lines.part(first + 1, len(lines))
     back, _ = patched(found, [Hunk((), (("-", "NEW"), ("+", old)), False, 1)], "f")
     assert back == text or not text.endswith("\n")
 

@@ -10,26 +10,21 @@ AROUND = 3  # lines of context
 
 
 def unified(name: str, before: str | None, after: str | None) -> str:
-    """The unified diff of two texts of a file (None: there is none), without what both begin and end with having been
-    compared; empty where they are equal. What is longer than SHOWN is cut, with a line that says so."""
+    """The unified diff of two texts of a file (None: there is none); empty where they are equal. What is longer than
+    SHOWN is cut, with a line that says so."""
     if before == after:
         return ""
-    old, new = (before or "").splitlines(), (after or "").splitlines()
-    head, tail = _equal_ends(old, new)
-    first, last = max(head - AROUND, 0), max(tail - AROUND, 0)
-    lines = _hunks(old[first : len(old) - last], new[first : len(new) - last], first)
+    old, new, skipped = _between(before or "", after or "", AROUND)
     heading = [
         f"--- {name if before is not None else '/dev/null'}",
         f"+++ {name if after is not None else '/dev/null'}",
     ]
-    return _bounded([*heading, *lines])
+    return _bounded([*heading, *_hunks(old, new, skipped)])
 
 
 def counts(before: str, after: str) -> tuple[int, int]:
     """How many lines came and went; where very many differ, all those between the equal ends."""
-    old, new = before.split("\n"), after.split("\n")
-    head, tail = _equal_ends(old, new)
-    old, new = old[head : len(old) - tail], new[head : len(new) - tail]
+    old, new, _ = _between(before, after, 0)
     if not old or not new or len(old) + len(new) > COMPARED:
         return len(new), len(old)
     from difflib import SequenceMatcher
@@ -38,16 +33,58 @@ def counts(before: str, after: str) -> tuple[int, int]:
     return len(new) - same, len(old) - same
 
 
-def _equal_ends(old: list[str], new: list[str]) -> tuple[int, int]:
-    """How many lines both have at the beginning, and then at the end."""
-    most = min(len(old), len(new))
-    head = 0
-    while head < most and old[head] == new[head]:
-        head += 1
-    tail = 0
-    while tail < most - head and old[-1 - tail] == new[-1 - tail]:
-        tail += 1
-    return head, tail
+def _between(before: str, after: str, around: int) -> tuple[list[str], list[str], int]:
+    """The lines between what both texts begin and end with, and `around` lines of that; and how many lines are before
+    them. Only they are made to lines: a large text with a small change costs a comparison."""
+    head = before.rfind("\n", 0, _equal(before, after)) + 1
+    most = min(len(before), len(after)) - head
+    tail = _equal_at_end(before, after, most)
+    cut = before.find("\n", len(before) - tail) + 1 if tail else 0  # 0: to the end
+    if tail and (len(before) == tail or before[-tail - 1] == "\n") and (len(after) == tail or after[-tail - 1] == "\n"):
+        cut = len(before) - tail
+    tail = len(before) - cut if cut else 0
+    end_old, end_new = len(before) - tail, len(after) - tail
+    for _ in range(around):
+        head = before.rfind("\n", 0, max(head - 1, 0)) + 1
+        if end_old < len(before):
+            step = (before.find("\n", end_old) + 1 or len(before)) - end_old
+            end_old, end_new = end_old + step, end_new + step
+    return _lines(before[head:end_old]), _lines(after[head:end_new]), before.count("\n", 0, head)
+
+
+def _lines(text: str) -> list[str]:
+    lines = text.split("\n")
+    if not lines[-1]:
+        lines.pop()
+    return [line.removesuffix("\r") for line in lines]
+
+
+def _equal(one: str, other: str) -> int:
+    """How many characters both begin with: found by halves, each compared at once."""
+    low, high = 0, min(len(one), len(other))
+    if one[:high] == other[:high]:
+        return high
+    while high - low > 1:
+        middle = (low + high) // 2
+        if one[low:middle] == other[low:middle]:
+            low = middle
+        else:
+            high = middle
+    return low
+
+
+def _equal_at_end(one: str, other: str, most: int) -> int:
+    """How many characters both end with, `most` at most."""
+    low, high = 0, most
+    if one[len(one) - high :] == other[len(other) - high :]:
+        return high
+    while high - low > 1:
+        middle = (low + high) // 2
+        if one[len(one) - middle : len(one) - low] == other[len(other) - middle : len(other) - low]:
+            low = middle
+        else:
+            high = middle
+    return low
 
 
 def _hunks(old: list[str], new: list[str], skipped: int) -> Iterable[str]:

@@ -185,7 +185,7 @@ def _apply(text: str, edit: Edit, like: Decoded, shown: str, where: str) -> tupl
             f"{where}old_string occurs {len(places)} times in {shown} (lines {lines}{', ...' * (len(places) > 5)}); "
             "nothing was written. Pass replace_all=true to replace all of them, or give more of the text around the one"
         )
-    if not edit.replace_all and (again := _again(text, old, places[0][0] + 1)) >= 0:
+    if not edit.replace_all and len(places) == 1 and (again := _again(text, old, *places[0])) >= 0:
         first, second = (text.count("\n", 0, at) + 1 for at in (places[0][0], again))
         raise ToolError(
             f"{where}old_string occurs twice in {shown}, overlapping itself (lines {first} and {second}); nothing was "
@@ -196,12 +196,11 @@ def _apply(text: str, edit: Edit, like: Decoded, shown: str, where: str) -> tupl
             f"{where}in {shown}, which is not all UTF-8, old_string begins right after a byte of an unknown character "
             "and may be a part of it; nothing was written. Begin it one character earlier or later"
         )
-    if "\r\n" not in text:
-        return text.replace(old, new), len(places)
     pieces: list[str] = []
     at = 0
+    ends = "\n" in new and "\r" not in new and "\r\n" in text
     for start, end in places:
-        pieces += (text[at:start], _with_ends(text, start, end, new))
+        pieces += (text[at:start], _with_ends(text, start, end, new) if ends else new)
         at = end
     pieces.append(text[at:])
     return "".join(pieces), len(places)
@@ -219,12 +218,12 @@ def _places(text: str, old: str) -> list[tuple[int, int]]:
     return places
 
 
-def _again(text: str, old: str, start: int) -> int:
-    """Where `old` begins next at or after `start`, whatever it overlaps; -1 where nowhere."""
+def _again(text: str, old: str, start: int, end: int) -> int:
+    """Where `old` stands once more, begun inside of where it stands from `start` to `end`; -1 where it does not."""
     if not _any_ends(text, old):
-        return text.find(old, start)
-    found = _pattern(old).search(text, start)
-    return found.start() if found else -1
+        return text.find(old, start + 1, end + len(old) - 1)
+    found = _pattern(old).search(text, start + 1, end + 2 * len(old))
+    return found.start() if found and found.start() < end else -1
 
 
 def _any_ends(text: str, old: str) -> bool:
@@ -239,8 +238,6 @@ def _pattern(old: str) -> re.Pattern[str]:
 
 def _with_ends(text: str, start: int, end: int, new: str) -> str:
     """The new text with the line ends that the file has there."""
-    if "\n" not in new or "\r" in new or "\r\n" not in text:
-        return new
     near = text.find("\n", start, end)
     if near < 0:
         near = text.find("\n", end)

@@ -31,22 +31,29 @@ PASSES: tuple[tuple[Callable[[str], str] | None, str], ...] = (
 
 
 class Lines:
-    """A text as lines: `whole` with their ends, `folded` as each pass compares them."""
+    """A text as lines: as they are, joined again in parts, and `folded` as each pass compares them."""
 
     def __init__(self, text: str) -> None:
-        pieces = text.split("\n")
-        last = pieces.pop()
-        self.whole = [f"{piece}\n" for piece in pieces]
+        self._raw = text.split("\n")  # each without its \n, with the \r before it
+        self._open = bool(self._raw[-1])  # the last line has no end
+        if not self._open:
+            self._raw.pop()
         crlf = "\r\n" in text
-        plain = [piece[:-1] if piece.endswith("\r") else piece for piece in pieces] if crlf else pieces
-        if last:
-            self.whole.append(last)
-            plain = [*plain, last]
         self.end = "\r\n" if crlf and text[text.index("\n") - 1] == "\r" else "\n"
+        plain = [line.removesuffix("\r") for line in self._raw] if crlf else self._raw
+        if crlf and self._open:
+            plain[-1] = self._raw[-1]
         self._folded: list[list[str] | None] = [plain, None, None, None]
 
     def __len__(self) -> int:
-        return len(self.whole)
+        return len(self._raw)
+
+    def part(self, start: int, end: int) -> str:
+        """The lines from index `start` to before `end`, with their ends."""
+        if start >= end:
+            return ""
+        closed = end < len(self._raw) or not self._open
+        return "\n".join(self._raw[start:end]) + "\n" * closed
 
     def folded(self, level: int) -> list[str]:
         """The lines without their ends, as the pass compares them."""
@@ -72,8 +79,8 @@ class Lines:
     def ended(self, at: int) -> str:
         """The line end that a new line gets before index `at`: the one of the line above, else of the one below."""
         for near in (at - 1, at):
-            if 0 <= near < len(self.whole) and self.whole[near].endswith("\n"):
-                return "\r\n" if self.whole[near].endswith("\r\n") else "\n"
+            if 0 <= near < len(self._raw) - self._open:
+                return "\r\n" if self._raw[near].endswith("\r") else "\n"
         return self.end
 
 
@@ -117,12 +124,12 @@ def patched(text: str, hunks: Sequence[Hunk], shown: str) -> tuple[str, list[str
                 notes.append(f"{named} fits line {begin + 1} but for {PASSES[level][1]}")
             if len(hunks) <= NOTED and not hunk.end and (second := lines.again(hunk.old, begin, level)) >= 0:
                 notes.append(f"{named} fits line {second + 1} as well; line {begin + 1}, the first, was taken")
-        out += lines.whole[done:begin]
+        out.append(lines.part(done, begin))
         done = at = begin + len(hunk.old)
         _put(out, late, lines, hunk, begin)
-    out += lines.whole[done:]
-    if late and out and not out[-1].endswith("\n"):
-        out[-1] += lines.ended(len(lines) - 1)
+    out.append(lines.part(done, len(lines)))
+    if late:
+        _close(out, lines, len(lines) - 1)
     out += late
     return "".join(out), notes
 
@@ -175,13 +182,20 @@ def _put(out: list[str], late: list[str], lines: Lines, hunk: Hunk, begin: int) 
         if mark == "+" and late and cursor == len(lines) and above == " ":
             late.append(text + lines.ended(cursor))
             continue
-        if out and not out[-1].endswith("\n"):  # what was the last line gets an end
-            out[-1] += lines.ended(cursor - 1)
+        _close(out, lines, cursor - 1)
         if mark == " ":
-            out.append(lines.whole[cursor])
+            out.append(lines.part(cursor, cursor + 1))
             cursor += 1
         else:
             out.append(text + lines.ended(cursor))
+
+
+def _close(out: list[str], lines: Lines, at: int) -> None:
+    """Where the text so far ends with what was the last line, it gets an end."""
+    while out and not out[-1]:
+        out.pop()
+    if out and not out[-1].endswith("\n"):
+        out[-1] += lines.ended(at)
 
 
 # -- what is not found -------------------------------------------------------------------------------------------

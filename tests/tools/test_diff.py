@@ -1,0 +1,76 @@
+"""What people see of a change: a diff that `patch` would take, made in time that the change decides, not the file."""
+
+from __future__ import annotations
+
+import difflib
+import time
+
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from noria.tools.diff import COMPARED, SHOWN, counts, unified
+
+_texts = st.lists(st.sampled_from(["a\n", "b\n", "c\n", "\n"]), max_size=12).map("".join)
+
+
+@given(_texts, _texts)
+@example("a\n", "a\na\n")
+@example("a\na\n", "a\n")
+@example("b\na\n", "a\n")
+@example("", "a\n")
+def test_it_is_what_difflib_says_of_the_whole_texts(before: str, after: str) -> None:
+    """Where several shortest changes say the same, either is right: both are applied."""
+    found = unified("f", before, after).splitlines()
+    if before == after:
+        assert found == [] and counts(before, after) == (0, 0)
+        return
+    assert found[:2] == ["--- f", "+++ f"]
+    assert applied(before.splitlines(), found[2:]) == after.splitlines()
+    came, went = counts(before, after)
+    assert came - went == after.count("\n") - before.count("\n")
+    theirs = list(difflib.unified_diff(before.splitlines(), after.splitlines(), n=3, lineterm=""))[2:]
+    assert came <= sum(line.startswith("+") for line in theirs) + 12
+
+
+def applied(lines: list[str], diff: list[str]) -> list[str]:
+    """The lines after the hunks of a diff; each has to fit where it says."""
+    out: list[str] = []
+    at = 0
+    for line in diff:
+        if line.startswith("@@"):
+            start = line.split()[1][1:].split(",")
+            first = int(start[0]) - (0 if start[1:] == ["0"] else 1)
+            out += lines[at:first]
+            at = first
+        elif line[0] == "+":
+            out.append(line[1:])
+        else:
+            assert lines[at] == line[1:]
+            out += [line[1:]] if line[0] == " " else []
+            at += 1
+    return out + lines[at:]
+
+
+def test_it_stays_short_and_quick() -> None:
+    body = "".join(f"line {n}\n" for n in range(500_000))
+    begun = time.monotonic()
+    changed = body.replace("line 250000\n", "another\n")
+    assert unified("f", body, changed) == (
+        "--- f\n+++ f\n@@ -249998,7 +249998,7 @@\n line 249997\n line 249998\n line 249999\n-line 250000\n+another\n"
+        " line 250001\n line 250002\n line 250003"
+    )
+    assert counts(body, changed) == (1, 1)
+    whole = body.replace("line", "row")
+    assert len(unified("f", body, whole)) < SHOWN + 100 and "more lines of the diff]" in unified("f", body, whole)
+    assert counts(body, whole) == (500_000, 500_000)
+    many = "".join(f"{n}\n" for n in range(COMPARED))
+    assert unified("f", many, many[::-1])
+    assert time.monotonic() - begun < 60
+
+
+def test_files_that_come_and_go() -> None:
+    assert unified("f", None, "a\n") == "--- /dev/null\n+++ f\n@@ -0,0 +1 @@\n+a"
+    assert unified("f", "a\n", None) == "--- f\n+++ /dev/null\n@@ -1 +0,0 @@\n-a"
+    assert unified("f", None, "") == "--- /dev/null\n+++ f"
+    assert counts("a", "a\nb") == (1, 0) or counts("a", "a\nb") == (2, 1)
+    assert counts("", "a\nb\n") == (2, 0)
