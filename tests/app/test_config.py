@@ -171,6 +171,22 @@ def test_the_way_of_the_key_can_be_set(tmp_path: Path) -> None:
     assert settings(tmp_path, file, {"ANTHROPIC_API_KEY": "k"}, model="a").models[0].auth == "bearer"
 
 
+@pytest.mark.parametrize(
+    ("dialect", "url", "auth"),
+    [
+        ("chat", "https://me.openai.azure.com", "api-key"), ("responses", "https://me.openai.azure.com", "api-key"),
+        ("messages", "https://eu-aiplatform.googleapis.com/v1/projects/p/locations/eu", "bearer"),
+        ("messages", "https://bedrock-mantle.eu-west-1.api.aws/anthropic", "bearer"),
+        ("messages", "https://api.anthropic.com", "x-api-key"), ("chat", "https://gate.example/v1", "bearer"),
+    ],
+)  # fmt: skip
+def test_how_the_key_goes_along_is_known_of_clouds(tmp_path: Path, dialect: str, url: str, auth: str) -> None:
+    """By the address alone; `auth` in the configuration goes over it."""
+    file = f'[models.a]\ndialect = "{dialect}"\nbase_url = "{url}"\nkey_env = "K"\n'
+    assert settings(tmp_path, file, {"K": "k"}, model="a").models[0].auth == auth
+    assert settings(tmp_path, file + 'auth = "query"', {"K": "k"}, model="a").models[0].auth == "query"
+
+
 def test_fallbacks_in_order(tmp_path: Path) -> None:
     got = settings(tmp_path, fallback_models=("chat:b", "chat:c"))
     assert [m.model for m in got.models] == ["m", "b", "c"]
