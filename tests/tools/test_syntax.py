@@ -31,7 +31,7 @@ def test_what_breaks_is_noted(name: str, good: str, bad: str, word: str) -> None
 def test_yaml_where_it_is_installed() -> None:
     pytest.importorskip("yaml")
     assert "line 2" in broke("a.yaml", "a: 1\n", "a: [1\nb: 2\n")
-    assert broke("a.yml", "a: 1\n", "a: !custom 2\n---\nb: *x\n") == "" or True
+    assert broke("a.yml", "a: 1\n", "a: !custom 2\n---\nb: 3\n") == ""  # a tag of somebody's own, two documents
 
 
 def test_what_nobody_can_tell_is_not_noted() -> None:
