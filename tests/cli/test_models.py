@@ -84,6 +84,12 @@ def test_a_window_that_is_set_too_large_for_its_server_is_told(house: House) -> 
         assert found(house, OLLAMA_HOST=f"127.0.0.1:{port}")["here"]["problem"] == "Ollama has no model gone"
 
 
+def test_no_command_for_a_key_is_run_for_a_list(house: House) -> None:
+    configured(house, '[models.a]\nmodel = "m"\nbase_url = "https://x.example/v1"\nkey_command = "touch ran"\n')
+    assert not found(house, OLLAMA_HOST="127.0.0.1:9")["a"]["problem"]
+    assert not (house.workspace / "ran").exists()
+
+
 def test_the_table_and_the_catalogue(house: House) -> None:
     configured(house, CONFIG % 9)
     ran = house.noria("models", OLLAMA_HOST="127.0.0.1:9")

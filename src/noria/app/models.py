@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from typing import Literal, TypeAlias
 
 import msgspec
+from msgspec.structs import replace
 
 from noria.app.endpoint import CATALOGUE, resolve
 from noria.app.settings import DIALECTS, Config, ModelEntry
@@ -83,6 +84,8 @@ def _configured_line(
     name: str, entries: Mapping[str, ModelEntry], base_url: str | None, env: Mapping[str, str]
 ) -> Line:
     entry, problem, endpoint = entries.get(name), "", None
+    if entry is not None and entry.key_command:  # it is not run for a list
+        entries = {**entries, name: replace(entry, key_command="", auth="none")}
     try:
         endpoint = resolve(name, entries, base_url, env)
     except UsageError as error:
