@@ -270,7 +270,7 @@ def test_a_guard_that_fails_says_no(tmp_path: Path) -> None:
     assert told.text.startswith("ERROR: read_file was not run: the check before it failed (OSError: no such file")
 
     class Broken:
-        name, read_only = "read_file", True
+        name, read_only, missing = "read_file", True, ""
 
         def check(self, args: Mapping[str, Any]) -> str:
             raise ValueError("nonsense")

@@ -96,7 +96,8 @@ class Notes:
     def search(self, query: str, limit: int) -> list[Note]:
         """The notes that have the query's words, or words that begin like them; rare words count for more. Raises
         ToolError."""
-        wanted = _words(query)
+        every_word = _words(query)
+        wanted = {w for w in every_word if len(w) > 3 or not w.isascii()} or every_word  # not "how", "the", "of"
         if not wanted:
             raise ToolError("the query has no words: say what to look for")
         every = self.all()
