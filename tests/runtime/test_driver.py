@@ -558,3 +558,29 @@ def test_only_the_launch_of_what_must_not_run_twice_is_written_through(tmp_path:
         assert journal.through == launched[1:]
 
     go(main)
+
+
+def test_what_is_offered_is_taken_up_only_where_it_fits_by_then(tmp_path: pathlib.Path) -> None:
+    """An event that was meant for the turn is dropped where the turn is over when its time has come."""
+
+    async def main() -> None:
+        rig = await Rig(tmp_path, [call("add", a=1, b=2), "three", "more"], [add]).open()
+        news = ev.Submitted(Prompt((Text("news"),), "task"))
+        assert await rig.driver.offer(news, lambda state: state.turn is not None) is False
+        assert len(rig.state.transcript) == 0
+        await rig.prompt("go")
+        taken = rig.driver.offer(news, lambda state: state.turn is not None)
+        await rig.driver.wait()
+        assert await taken is True
+        assert [e.source for e in rig.state.transcript if isinstance(e, Prompt)] == ["person", "task"]
+        rig.model._delay = 60.0
+        await rig.prompt("again")
+        assert rig.state.turn is not None
+        first = rig.driver.answer(ev.Interrupted())
+        offered = rig.driver.offer(news, lambda state: state.turn is not None)
+        assert (await first, await offered) == (True, False)
+        assert rig.state.phase == Idle("interrupted") and rig.state.turns == 2
+        await rig.close()
+        assert await rig.driver.offer(news, lambda state: True) is False
+
+    go(main)

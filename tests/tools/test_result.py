@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from noria.context.spill import SpillFolder
 from noria.core.content import Image, Result, Text
 from noria.tools.output import Output
+from noria.tools.overwritten import overwritten
 from noria.tools.result import LIMIT, bounded, clamp, clean, head_border, join, parts, safe, tail_border
 
 
@@ -109,6 +110,23 @@ def test_an_output_that_cannot_be_kept_is_clamped_all_the_same(tmp_path: Path) -
 )
 def test_what_a_command_prints_becomes_safe_text(printed: bytes, shown: str) -> None:
     assert clean(printed) == shown
+
+
+_PIECES = st.lists(
+    st.sampled_from(["a", "bc ", "中", "\r", "\b", "\n", "\r\n", "\x1b[K", "\x1b[2K", "\x1b[31m", "\x1b"])
+)
+
+
+@given(_PIECES)
+def test_lines_that_were_written_over_are_lines(pieces: list[str]) -> None:
+    """None is lost or longer than what was printed; one that was not written over stays; again changes nothing."""
+    text = "".join(pieces).replace("\r\n", "\n")
+    shown = overwritten(text)
+    assert "\r" not in shown and shown.count("\n") == text.count("\n")
+    for before, after in zip(text.split("\n"), shown.split("\n"), strict=True):
+        assert len(after) <= len(before)
+        assert after == before or "\r" in before or "\b" in before
+    assert overwritten(shown) == shown
 
 
 @given(st.binary(max_size=300))
