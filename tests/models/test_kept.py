@@ -137,6 +137,27 @@ def test_lists_in_pieces(listed: list[list[Any]], whole: list[Any]) -> None:
     assert found.whole() == whole
 
 
+@pytest.mark.parametrize("host", ["api.minimax.io", "server"])
+@pytest.mark.parametrize("grows", [True, False])
+def test_deltas_that_say_all_so_far(host: str, *, grows: bool) -> None:
+    """MiniMax: some of its servers send all so far in each delta, others what is new. No other server is looked at."""
+    words, thoughts = ["Hello", " there", ", you"], ["I ", "think", " so"]
+    if grows:
+        words, thoughts = (["".join(w[: n + 1]) for n in range(3)] for w in (words, thoughts))
+    frames = [delta(reasoning_details=[{"type": "reasoning.text", "text": t}]) for t in thoughts]
+    frames += [delta(content=w) for w in words]
+    reader = ChatReader(VOICE, f"https://{host}/v1/chat/completions", 7, lambda _: None)
+    for event in events([sse(*frames, delta("stop"))]):
+        reader.event(event)
+    reply = answered(reader.result()).reply
+    thought = "".join(b.text for b in reply.blocks if isinstance(b, Reasoning))
+    if host == "server" and grows:
+        assert reply.text.startswith("HelloHello")
+    else:
+        assert (reply.text, thought) == ("Hello there, you", "I think so")
+        assert sent_back(reply)["reasoning_details"] == [{"type": "reasoning.text", "text": "I think so"}]
+
+
 def test_thinking_that_is_only_in_the_details_is_reasoning() -> None:
     details = [{"type": "reasoning.text", "text": "hm"}]
     reply = reply_of(delta(reasoning_details=details), delta(content="Hi"), delta("stop"))

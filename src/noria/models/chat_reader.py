@@ -7,7 +7,7 @@ readings that no standard settles are decisions 0003 and 0013.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from noria.core.content import Usage
 from noria.core.events import FailureKind
@@ -15,6 +15,9 @@ from noria.core.ports import Answered, Emit, Failure
 from noria.models.accumulate import Held
 from noria.models.kept import BESIDE, LISTS, WHOLE, Pieces
 from noria.models.reader import FrameReader, arguments_of, dumps, index_of, text_of, tokens_of
+
+if TYPE_CHECKING:
+    from noria.models.growing import Grown
 
 CUT = frozenset(("length", "max_tokens", "max_output_tokens", "model_length"))
 FILTERED = frozenset(
@@ -43,6 +46,11 @@ class ChatReader(FrameReader):
         self._beside: dict[str, Any] = {}
         self._held: Held | None = None
         self._pieces = False  # whether it comes in deltas
+        self._grown: Grown | None = None
+        if "//api.minimax" in url:  # the only server whose deltas may say all that came so far
+            from noria.models.growing import Grown
+
+            self._grown = Grown()
 
     @property
     def ended(self) -> bool:
@@ -131,6 +139,8 @@ class ChatReader(FrameReader):
 
     def _delta(self, delta: dict[str, Any]) -> None:
         gathered = self._gathered
+        if self._grown:
+            delta = self._grown.new(delta)
         if len(delta) > 1 or "content" not in delta:
             self._more(delta)
         content = delta.get("content")
