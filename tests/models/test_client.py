@@ -37,7 +37,7 @@ def request(transcript: Transcript = GO, effect: int = 7, **fields: Any) -> Mode
 
 
 def asked(
-    *answers: Answer, deltas: list[Delta] | None = None, times: int = 1, **settings: Any
+    *answers: Answer, deltas: list[Any] | None = None, times: int = 1, **settings: Any
 ) -> tuple[list[Answered | Failure], Server]:
     """What a model at a server with these answers gives, asked so many times."""
     server = Server(*answers)

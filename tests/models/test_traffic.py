@@ -216,7 +216,8 @@ def test_cancelling_one_that_waits_is_at_once_and_the_others_go_on() -> None:
     run(main, asyncio.new_event_loop)  # type: ignore[arg-type]
 
 
-def test_a_turn_that_was_given_and_cancelled_in_the_same_moment_is_passed_on() -> None:
+@pytest.mark.parametrize("order", ["given, then cancelled", "cancelled, then passed over"])
+def test_a_turn_that_is_given_and_cancelled_in_the_same_moment_is_passed_on(order: str) -> None:
     async def main() -> None:
         lane, loop = Lane(), asyncio.get_running_loop()
         await limited(lane, 1.0)
@@ -224,6 +225,8 @@ def test_a_turn_that_was_given_and_cancelled_in_the_same_moment_is_passed_on() -
         held = await entered(lane)
         first, second = loop.create_task(lane.enter()), loop.create_task(lane.enter())
         await asyncio.sleep(0)
+        if order.startswith("cancelled"):
+            first.cancel()
         lane.leave(held)  # gives the turn to the first, which has not run since
         first.cancel()
         began = await second
@@ -231,6 +234,29 @@ def test_a_turn_that_was_given_and_cancelled_in_the_same_moment_is_passed_on() -
         with pytest.raises(asyncio.CancelledError):
             await first
         lane.leave(began)
+        assert lane.running == 0
+
+    run(main)
+
+
+def test_a_lane_that_closes_in_the_moment_of_a_turn_keeps_that_turn_first() -> None:
+    async def main() -> None:
+        lane, loop = Lane(), asyncio.get_running_loop()
+        await limited(lane, 1.0, running=3)
+        await asyncio.sleep(1)
+        lane.leave(await entered(lane), answered=True)
+        one, two = await entered(lane), await entered(lane)
+        tasks = [loop.create_task(lane.enter()) for _ in range(2)]
+        await asyncio.sleep(0.1)
+        lane.leave(one, answered=True)  # lets the first go
+        lane.leave(two, "rate_limited", 5.0)
+        closed = loop.time()
+        began = await tasks[0]
+        assert began is not None and began >= closed + 5 and not tasks[1].done() and lane.running == 1
+        lane.leave(began, answered=True)
+        last = await tasks[1]
+        assert last is not None
+        lane.leave(last)
         assert lane.running == 0
 
     run(main)

@@ -14,7 +14,7 @@ from typing import TypeAlias
 from msgspec.structs import replace
 
 from noria.core.content import Usage
-from noria.core.ports import Answered, Delta, Emit, Failure
+from noria.core.ports import Answered, CallReady, Delta, Emit, Failure
 from noria.models.catalog import Endpoint
 from noria.models.keys import Key, Level, Ring, keys
 from noria.models.retry import PLACE, one_line
@@ -127,7 +127,7 @@ def _last(ring: Ring, model: str, failure: Failure, now: float) -> Failure:
 
 
 def _heard(emit: Emit, spoken: list[bool]) -> Emit:
-    def hear(delta: Delta) -> None:
+    def hear(delta: Delta | CallReady) -> None:
         spoken[0] = True
         emit(delta)
 

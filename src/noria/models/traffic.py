@@ -61,25 +61,37 @@ class Lane:
         """Wait for one's turn. The loop time at which the request goes; None where the lane is closed for longer than
         it is worth waiting (PATIENCE): then the request must not go, and there is nothing to leave."""
         loop = asyncio.get_running_loop()
-        now = loop.time()
-        if not self._waiting and self.free(now):
+        if not self._waiting and self.free(loop.time()):
             self.running += 1
-            return now
-        if self.held(now) > PATIENCE:
-            return None
+            return loop.time()
+        first = False
+        while self.held(loop.time()) <= PATIENCE:
+            if not await self._turn(loop, first):
+                return None
+            if not self.held(loop.time()):
+                return loop.time()
+            self.running -= 1  # the lane was closed in the moment in which its turn had come
+            first = True
+        return None
+
+    async def _turn(self, loop: asyncio.AbstractEventLoop, first: bool) -> bool:
+        """Wait in line, or before all others; false where it is not worth it any more."""
         turn: asyncio.Future[bool] = loop.create_future()
-        self._waiting.append(turn)
+        if first:
+            self._waiting.appendleft(turn)
+        else:
+            self._waiting.append(turn)
         self._look(loop)
         try:
-            went = await turn
+            return await turn
         except asyncio.CancelledError:
             if turn.cancelled():
-                self._waiting.remove(turn)
+                if turn in self._waiting:  # else it was passed over already
+                    self._waiting.remove(turn)
             elif turn.result():
                 self.running -= 1  # its turn had come
             self._look(loop)
             raise
-        return loop.time() if went else None
 
     def leave(
         self, began: float, kind: FailureKind | None = None, wait: float = 0.0, *, answered: bool = False

@@ -278,8 +278,8 @@ class _Inflater:
         self._begun = False
 
     def __call__(self, data: bytes) -> bytes:
+        begun, self._begun = self._begun, self._begun or bool(data)
         try:
-            begun, self._begun = self._begun, self._begun or bool(data)
             return self._object.decompress(data)
         except self._error as error:
             if not begun:  # "deflate" is with a head by the standard and without one by habit
