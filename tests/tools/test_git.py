@@ -495,7 +495,7 @@ def plainly(place: Place, name: str) -> None:
 @pytest.mark.case("E05")
 @pytest.mark.parametrize("name", TRAPS)
 def test_nothing_that_the_repository_names_is_run(tmp_path: Path, name: str) -> None:
-    """Each trap leaves its mark with plain git, and none with the tools."""
+    """E05, as far as the git tools go: each trap leaves its mark with plain git, and none with the tools."""
     place, mark = spring(tmp_path / "plain", name)
     plainly(place, name)
     assert mark.exists(), "the trap does not work"

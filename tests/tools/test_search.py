@@ -202,6 +202,45 @@ def test_lookaround_and_line_ends_in_a_pattern(bench: Bench) -> None:
     ]
 
 
+@pytest.mark.seed("E13")
+@pytest.mark.parametrize("pattern", [r"alpha[\s\S]*?gamma", r"(?s)alpha.*gamma", "alpha\nbeta", r"beta\n\s+gamma"])
+def test_what_only_means_something_across_lines_is_matched_across_lines(bench: Bench, pattern: str) -> None:
+    """E13, noria's form: multiline is no argument; a pattern that cannot mean anything else is taken so."""
+    bench.file("m.txt", "alpha\nbeta\n  gamma\n")
+    assert found(bench, "grep", pattern=pattern, path="m.txt") == ["m.txt"]
+    assert found(bench, "grep", pattern=pattern, path="m.txt", mode="content")[0] == "m.txt"
+    assert found(bench, "grep", pattern=r"alpha\s+beta", path="m.txt") == [ripgrep_nothing()]
+
+
+def test_a_loop_of_links_is_not_gone_round(bench: Bench) -> None:
+    bench.file("a/b/x.txt", "needle\n")
+    os.symlink("..", bench.root / "a" / "b" / "up")
+    os.symlink("self", bench.root / "self")
+    assert found(bench, "grep", pattern="needle") == ["a/b/x.txt"]
+    assert found(bench, "glob", pattern="**/x.txt") == ["a/b/x.txt"]
+    assert bench.do("grep", pattern="needle", path="self").status == "error"
+    assert found(bench, "grep", pattern="needle", path="a/b/up") == ["a/b/x.txt"]
+
+
+def test_one_line_of_many_megabytes(bench: Bench) -> None:
+    """In bounded memory and a bounded result, in every mode, across lines too."""
+    bench.file("one.txt", b"x" * 30_000_000 + b" needle " + b"y" * 10_000_000)
+    for mode in ("files", "content", "count"):
+        for pattern in ("needle", r"needle[\s\S]"):
+            result = bench.do("grep", pattern=pattern, path="one.txt", mode=mode)
+            assert result.status == "ok" and len(result.text.encode()) < 1_000, result.text[:300]
+
+
+def test_a_path_outside_is_searched_where_it_may_be(bench: Bench, tmp_path: Path) -> None:
+    """Whether it may is the gate's to say, by the claim; the names are then whole paths."""
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "x.py").write_text("needle\n")
+    assert found(bench, "grep", pattern="needle", path="../out") == [f"{tmp_path}/out/x.py"]
+    assert found(bench, "grep", pattern="needle", path=f"{tmp_path}/out", glob="*.py") == [f"{tmp_path}/out/x.py"]
+    for place in ("../out", f"{tmp_path}/out", "src/../../out"):
+        assert bench.box.claims(call("grep", pattern="x", path=place)) == Claims(deep=(f"{tmp_path}/out",))
+
+
 @pytest.mark.parametrize(
     ("args", "said"),
     [
