@@ -251,3 +251,32 @@ def test_a_session_that_ends_takes_its_tasks_along_and_a_resumed_one_is_told(tmp
         assert news(once.requests[0]) == told
 
     run(work())
+
+
+def test_a_folder_that_a_command_of_the_same_reply_moved_to_counts(tmp_path: Path) -> None:
+    """Calls of one reply are judged together, before any runs: what only reads in the folder where it was judged may
+    lead out of the workspace from the one where it would run."""
+    secret = tmp_path / "secret"
+    secret.write_text("SECRET")
+    script = model(
+        [call("run_command", command="cd sub"), call("run_command", command="cat link")],
+        call("run_command", command="cat link"),
+        call("run_command", command="cat fine"),
+        "done",
+    )
+
+    async def work() -> None:
+        given = settings(tmp_path, mode="default")
+        sub = tmp_path / "work" / "sub"
+        sub.mkdir()
+        (sub / "link").symlink_to(secret)
+        (sub / "fine").write_text("fine")
+        async with await Session.open(given, Which("memory"), model=script) as session:
+            report = await session.run("go")
+        assert report.text == "done"
+        said = [r.text for e in script.requests[3].transcript if isinstance(e, Step) for r in e.results]
+        assert said[0] == "[the next command starts in sub]" and said[3] == "fine"
+        assert "that is not certain in the folder where the command before it ended" in said[1]
+        assert said[2].startswith("ERROR: ") and "SECRET" not in "".join(said)
+
+    run(work())

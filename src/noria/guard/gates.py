@@ -121,6 +121,7 @@ class Gates:
         self._folder = folder
         self._reading: dict[tuple[str, str, str], bool] = {}  # what was found of commands: by call, arguments, folder
         self._judged: dict[str, frozenset[str]] = {}  # by call id: its paths outside, as it was allowed or asked for
+        self._harmless: set[str] = set()  # ids of the calls that run unasked since they only read
 
     def at_once(self, effect: int, call: Call) -> Verdict | None:
         """The verdict where there is no hook to ask, and so nothing to wait for; else None."""
@@ -184,6 +185,8 @@ class Gates:
                 return refuse(call, "error", f"ERROR: {call.name} cannot work here: {tool.missing}. Go on without it")
             if what == "web" and not strange and not asked and _host(call) in self._hosts:
                 found = "run"
+        if found == "run" and what == "command_read":
+            self._harmless.add(call.id)
         if found in ("run", "ask"):
             self._judged[call.id] = frozenset(strange)
         match found:
@@ -228,6 +231,13 @@ class Gates:
         did not when it was judged, for a link was put in its place. Empty where it may. A call that was judged before
         a restart has had its word from a person."""
         judged = self._judged.pop(call.id, None)
+        if call.id in self._harmless:
+            self._harmless.discard(call.id)
+            if not self.only_reads(call):
+                return (
+                    f"{call.name} was not run: it was allowed since it only reads, and that is not certain in the "
+                    "folder where the command before it ended. Make the call again, so that it is judged there"
+                )
         claims = self._claims(call)
         outside = [p for p in claims.writes if not inside(p, self._folders)]
         outside += [p for p in (*claims.reads, *claims.deep) if not inside(p, self._readable)]
