@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Annotated
 import msgspec
 
 from noria.tools import textfile
-from noria.tools.encoding import Decoded, encode
 from noria.tools.result import PICTURES, ToolError
 from noria.tools.run import Run
 from noria.tools.schema import tool, writes
@@ -20,7 +19,8 @@ from noria.tools.schema import tool, writes
 if TYPE_CHECKING:
     import re
 
-_PLAIN = Decoded("")
+    from noria.tools.encoding import Decoded
+
 _CONTROLS = {picture: control for control, picture in PICTURES.items() if picture != 0xFFFD}
 
 
@@ -72,6 +72,8 @@ def edit_file(
 
 def encoded(text: str, like: Decoded, shown: str) -> bytes:
     """The bytes of the new text. Raises ToolError where the file's encoding has not its characters."""
+    from noria.tools.encoding import encode
+
     try:
         return encode(text, like)
     except UnicodeEncodeError as error:
@@ -141,6 +143,9 @@ def _edited(like: Decoded, wanted: list[Edit], shown: str) -> tuple[str, int]:
 
 def _apply_to_cells(sources: list[str], *, edit: Edit, shown: str, where: str) -> tuple[list[str], int]:
     """The sources of a notebook's cells after one edit, and how many places it changed. Raises ToolError."""
+    from noria.tools.encoding import Decoded
+
+    plain = Decoded("")
     found = [at for at, source in enumerate(sources, 1) if edit.old_string and edit.old_string in source]
     if len(found) > 1 and not edit.replace_all:
         named = ", ".join(map(str, found[:5])) + ", ..." * (len(found) > 5)
@@ -149,14 +154,14 @@ def _apply_to_cells(sources: list[str], *, edit: Edit, shown: str, where: str) -
             "replace_all=true to replace all of them, or give more of the text around the one"
         )
     if not found:
-        _apply("\n".join(sources), edit, _PLAIN, f"the cells of {shown}", where)
+        _apply("\n".join(sources), edit, plain, f"the cells of {shown}", where)
         raise ToolError(
             f"{where}old_string goes over the border of two cells of {shown}; nothing was written. Edit each cell by "
             "itself"
         )
     sources, done = list(sources), 0
     for at in found:
-        sources[at - 1], count = _apply(sources[at - 1], edit, _PLAIN, f"cell {at} of {shown}", where)
+        sources[at - 1], count = _apply(sources[at - 1], edit, plain, f"cell {at} of {shown}", where)
         done += count
     return sources, done
 

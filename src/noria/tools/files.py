@@ -7,15 +7,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import Annotated, TypeAlias
+from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import msgspec
 
 from noria.tools import textfile
-from noria.tools.encoding import Decoded
 from noria.tools.result import Picture, ToolError
 from noria.tools.run import Run
 from noria.tools.schema import reads, tool, writes
+
+if TYPE_CHECKING:
+    from noria.tools.encoding import Decoded
 
 READ_WHOLE = 4 << 20  # bytes of a file that is read without offset and limit
 MOST_LINES = 2_000

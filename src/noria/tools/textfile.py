@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import os
 import stat
+from typing import TYPE_CHECKING
 
 from noria.core.content import Value
-from noria.tools.encoding import Decoded, decode
 from noria.tools.result import ToolError
 from noria.tools.workspace import Workspace
+
+if TYPE_CHECKING:
+    from noria.tools.encoding import Decoded
 
 HELD_WHOLE = 64 << 20  # bytes of a file that are read into memory at once, at most
 FRESH = 8_000  # bytes of a file that are shown whole in a refusal
@@ -115,6 +118,8 @@ def digest(data: bytes) -> str:
 def text_of(workspace: Workspace, real: str, data: bytes) -> Decoded | None:
     """The text of a file; None for what is no text. A guess at its encoding is kept, so that it does not change with
     what is put into the file."""
+    from noria.tools.encoding import decode
+
     like = decode(data, workspace.encodings.get(real, ""))
     if like is not None and like.guessed:
         workspace.encodings[real] = like.encoding
@@ -131,6 +136,8 @@ def check_seen(workspace: Workspace, real: str, found: Loaded) -> None:
     known = workspace.seen.get(real)
     if known == found.stamp:
         return
+    from noria.tools.encoding import decode
+
     what = "was not read before" if known is None else "changed since it was read"
     text = decode(found.data) if len(found.data) <= FRESH else None
     if text is None or text.escaped:
