@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from typing import Any
 
@@ -10,11 +11,14 @@ import pytest
 from noria.core.content import Opaque, Reasoning, Reply, Text
 from noria.core.ports import Answered, ToolSpec
 from noria.core.transcript import Step, Transcript
+from noria.models.client import http_model
 from noria.models.learning import Now, lesson
 from noria.models.profiles import Profile
-from noria.testing import Request, Status
+from noria.models.transport import Transport
+from noria.testing import ModelServer, Request, Status
 from tests.models.bodies import CHAT
-from tests.models.kit import call, failed, history, ok, prompt, step
+from tests.models.kit import TOOL, call, endpoint, failed, history, ok, prompt, step
+from tests.models.test_client import request
 from tests.models.test_learning import ask
 
 OPTIONAL = {
@@ -199,3 +203,28 @@ def test_a_refusal_that_teaches_nothing_is_the_failure() -> None:
     transcript: Transcript = history(prompt("go"), step("", (call("c1_0"), ok("c1_0"))))
     seen = ask("chat", lambda _: Status(400, message="messages: roles must alternate"), transcript=transcript)
     assert len(seen) == 1 and "roles must alternate" in failed(seen.answers[0]).detail
+
+
+@pytest.mark.case("I05")
+def test_a_server_that_nothing_is_known_of_and_that_is_strict() -> None:
+    """As Mistral is, behind another address, and without what else it may refuse: every turn is answered, and no
+    request is refused twice for one thing."""
+    strict = ["mistral", "mistral-ids", "older", "no-temperature", "no-stream_options", "no-reasoning_effort"]
+    entries = [prompt("go"), step("", (call("c1_0", wire_id="call_abc"), ok("c1_0"))), prompt("and")]
+    with ModelServer([{"text": f"{k}"} for k in range(6)], profiles=strict, follow="order") as server:
+        where = endpoint(server.base_url("chat"), temperature=0.5, reasoning_effort="low", max_output_tokens=99)
+
+        async def run() -> list[Any]:
+            transport = Transport({})
+            found: list[Any] = []
+            for view in (entries[:1], entries[:1], entries, entries):
+                model = http_model(where, tools=(TOOL,), transport=transport)
+                found.append(await model.reply(request(history(*view)), lambda _: None))
+            await transport.aclose()
+            return found
+
+        answers = asyncio.run(run())
+        broken = {v.rule.id for v in server.violations}
+    assert [isinstance(a, Answered) for a in answers] == [True] * 4, answers
+    assert {"chat-nine", "chat-bridged"} <= broken and len(broken) == 5
+    assert len(server.requests) == 4 + len(broken), "one more for each"
