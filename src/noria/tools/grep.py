@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 import msgspec
 
 from noria.core.ports import Claims
-from noria.tools import encoding, patterns, ripgrep, textfile
+from noria.tools import patterns, ripgrep, textfile
 from noria.tools.pages import Page, name
 from noria.tools.result import ToolError, safe
 from noria.tools.run import Run
@@ -89,6 +89,8 @@ def _check_place(real: str, shown: str) -> None:
         return
     if not os.path.lexists(real):
         raise ToolError(f"{shown} does not exist. Look for it with glob, or leave path out to search everywhere")
+    from noria.tools import encoding  # only where one file is searched
+
     fd, _ = textfile.open_plain(real, shown)
     try:
         head = os.read(fd, encoding.SNIFFED)
