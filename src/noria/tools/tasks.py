@@ -29,7 +29,7 @@ async def task_list(*, run: Run) -> str:
     return "\n".join(lines) or "(there are no background tasks)"
 
 
-@tool(read_only=True, claims=_nothing)
+@tool(idempotent=True, claims=_nothing)  # not read_only: it moves the place from where the next page is read
 async def task_output(
     id: str,
     wait: Annotated[Wait, "Seconds to wait for its end, or for until; at most 600"] = 0.0,
