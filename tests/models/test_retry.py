@@ -158,6 +158,9 @@ def test_a_404_about_something_else_hints_at_the_address(body: object) -> None:
         ({"type": "error", "error": {"type": "invalid_request_error", "message": "Could not process image"}}, "image"),
         (said("You uploaded an unsupported image.", code="image_parse_error"), "image"),
         (said("messages.3.content: image exceeds 5 MB maximum"), "image"),
+        (said("messages.0.content.1.document.source.base64.data: The PDF specified was not valid."), "image"),
+        (said("messages.0.content.1.pdf.source.base64.data: The PDF specified is password protected."), "image"),
+        (said("Invalid file_data: failed to process input"), "image"),
     ],
 )
 def test_what_a_bad_request_blames(body: object, culprit: str) -> None:

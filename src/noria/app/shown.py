@@ -286,6 +286,8 @@ def _general(key: str) -> str:
         words[1] = "NAME"
         if words[2] in ("headers", "env"):
             words = words[:3]
+        if words[2:4] == ["profile", "extra"]:
+            words = words[:4]
     elif words[0] in ("models", "mcp") and len(words) == 2:
         words = words[:1]
     return ".".join(words).partition("[")[0] if words[0] != "hooks" or len(words) == 1 else f"hooks.{words[-1]}"

@@ -10,13 +10,15 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from noria.core.events import FailureKind
 from noria.core.ports import Failure
-from noria.models import after
-from noria.models.errors import TransportError
+from noria.models.errors import DETAIL, TransportError
 from noria.models.proxies import shown_url
-from noria.models.said import DETAIL, Said, said, understood
+
+if TYPE_CHECKING:
+    from noria.models.said import Said
 
 # Words in lower case; each with the server that was seen to say it where it is not everybody's.
 OVERFLOW = (  # the request is longer than the model's window (case I02)
@@ -131,6 +133,9 @@ def from_status(
     now: float | None = None,
 ) -> Failure:
     """The failure that a status other than 2xx is. `now`: seconds since 1970, for a wait that is told as a moment."""
+    from noria.models import after
+    from noria.models.said import Said, understood
+
     now = time.time() if now is None else now
     found = understood(body, now)
     if kind := headers.get("x-amzn-errortype", "").partition(":")[0]:  # Bedrock names its error here
@@ -151,6 +156,8 @@ def from_status(
 def from_body(error: object, url: str, secrets: Sequence[str] = ()) -> Failure:
     """The failure that an error inside a 200 answer is: an object, or words. Where it says nothing that is known it is
     the server's, and transient."""
+    from noria.models.said import said
+
     found = said(error, time.time())
     kind, culprit = _kind(found.status or _status_of(found), found, False)
     return Failure(kind, found.wait, culprit, one_line(f"{shown_url(url)}: {found.message or found.code}", secrets))
@@ -246,12 +253,13 @@ def _no_model(status: int, words: str) -> bool:
 
 
 def _bad_image(words: str) -> bool:
-    if "image" not in words:
+    """Whether an attachment is to blame: an image, or a document (PDF)."""
+    if not re.search(r"image|\bpdf\b|document\.source|document block|file_data|input_file", words):
         return False
     if any(w in words for w in ("image_parse_error", "invalid_image", "invalid_base64", "could not process image")):
         return True
     wrong = ("invalid", "unsupported", "not supported", "corrupt", "not valid", "could not", "cannot", "unable")
-    return any(w in words for w in (*wrong, "failed", "too large", "exceeds", "decode"))
+    return any(w in words for w in (*wrong, "failed", "too large", "exceeds", "decode", "password"))
 
 
 def _blamed(message: str) -> str:
