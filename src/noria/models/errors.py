@@ -1,12 +1,14 @@
 """What can go wrong between noria and a server, before anything is known of what the server meant.
 
-Owns: TransportError. Must not know: any dialect, any HTTP status.
+Owns: TransportError, the length of a failure's words. Must not know: any dialect, any HTTP status.
 """
 
 from __future__ import annotations
 
 import os
 from typing import Literal, TypeAlias
+
+DETAIL = 400  # characters of a provider's words that are kept
 
 Trouble: TypeAlias = Literal["network", "timeout", "truncated", "bad_request"]
 

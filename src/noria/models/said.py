@@ -12,8 +12,8 @@ import zlib
 import msgspec
 
 from noria.models import after
+from noria.models.errors import DETAIL
 
-DETAIL = 400  # characters of a provider's words that are kept
 DEEP = 5  # how often an error may lie in another one
 WHOLE = 1 << 20  # bytes that a compressed body may become
 
