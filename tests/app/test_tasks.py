@@ -59,7 +59,8 @@ async def opened(
 
 @pytest.mark.seed("E03")
 def test_the_end_of_a_task_is_told_at_the_next_step(tmp_path: Path) -> None:
-    """As a prompt of its own, right after the step that was open; once, and with no request for it."""
+    """E03, noria's form: long work is a task, and its end is a prompt of its own, right after the step that was open;
+    once, and with no request for it."""
     script = model(
         start("sleep .7; exit 3"), call("run_command", command="sleep 1.2"), call("run_command", command="true"), "done"
     )
