@@ -51,6 +51,7 @@ def heard(bench: Bench) -> list[str]:
 @pytest.mark.seed("E03", "F04")
 def test_a_command_goes_on_in_the_background(tmp_path: Path, nap: str) -> None:
     """E03 and F04, noria's form: the tasks of a session belong to its one event loop, so nothing has to be locked."""
+
     async def work() -> None:
         begun = time.monotonic()
         result = await bench.result("run_command", command=f"echo started; sleep {nap}", background=True)
