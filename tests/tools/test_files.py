@@ -409,6 +409,45 @@ def test_a_folder_without_write_permission(tmp_path: Path) -> None:
         bench.root.chmod(0o755)
 
 
+@pytest.mark.case("C05")
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can make files of another user")
+def test_another_user_s_files(tmp_path: Path) -> None:
+    """One that may not be written is refused by every tool; one that may be becomes the writer's, and that is said."""
+    import noria.tools.place
+    import noria.tools.syntax  # noqa: F401 - what is imported late has to be there before the rights go
+
+    textfile.digest(b"")
+    with tempfile.TemporaryDirectory() as folder:
+        os.chmod(folder, 0o755)
+        bench = Bench(Path(folder))
+        bench.root.chmod(0o777)
+        bench.file("theirs", "old\n").chmod(0o644)
+        bench.file("shared", "old\n").chmod(0o666)
+        patch = "*** Begin Patch\n*** Update File: theirs\n@@\n-old\n+new\n*** End Patch"
+
+        def work() -> str:
+            async def whole() -> str:
+                texts: list[str] = []
+                for name in ("theirs", "shared"):
+                    await bench.result("read_file", path=name)
+                    edit = await bench.result("edit_file", path=name, old_string="old", new_string="new")
+                    texts.append(edit.text)
+                texts.append((await bench.result("write_file", path="theirs", content="new\n")).text)
+                texts.append((await bench.result("apply_patch", patch=patch)).text)
+                return "|".join(texts)
+
+            return asyncio.run(whole())
+
+        denied = (
+            "ERROR: theirs may not be written by this user (mode 0644, of user 0); nothing was written. Do not retry"
+        )
+        first, second, third, fourth = as_nobody(work).split("|")
+        assert first.startswith(denied) and third.startswith(denied) and fourth.startswith(denied)
+        assert second == "edited shared (1 replacement); it belongs to user 65534 now, not to user 0"
+        assert (bench.root / "theirs").read_text() == "old\n" and (bench.root / "shared").read_text() == "new\n"
+        assert stat.S_IMODE((bench.root / "shared").stat().st_mode) == 0o666 and bench.leftovers() == []
+
+
 @pytest.mark.case("C01")
 def test_line_ends_and_marks_of_a_file_stay(tmp_path: Path) -> None:
     bench = Bench(tmp_path)

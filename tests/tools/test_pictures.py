@@ -55,7 +55,7 @@ def test_an_image_is_kept_and_shown(tmp_path: Path) -> None:
         result = bench.do("read_file", path=name)
         assert result.content == (
             Text(f"{name} ({kind}, {size}, {len(data)} bytes)"),
-            Image(f"sha256:{n}", kind, len(data)),
+            Image(f"sha256:{n}", kind, len(data), tokens=1),
         )
         assert kept[-1] == (data, kind)
     bench.box.keep = None

@@ -6,6 +6,7 @@ are, whatever the file's encoding and line ends. In a notebook what is edited is
 
 from __future__ import annotations
 
+import os
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
@@ -89,6 +90,8 @@ def remarks(old: textfile.Loaded | None, like: Decoded | None, before: str | Non
     said: list[str] = []
     if old is not None and old.status.st_nlink > 1:
         said.append("its other hard links keep the old content")
+    if old is not None and old.status.st_uid != (me := os.geteuid()) and me != 0:
+        said.append(f"it belongs to user {me} now, not to user {old.status.st_uid}")
     if like is not None and like.guessed and before is not None and _beyond_ascii(text) > _beyond_ascii(before):
         said.append(f"new characters were written as {like.encoding}, which is a guess")
     from noria.tools.syntax import broke

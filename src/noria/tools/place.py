@@ -31,12 +31,19 @@ class Put(Value, frozen=True):
 
 
 def writable(real: str, shown: str) -> None:
-    """Raises ToolError for a file that is marked as read-only, whoever asks (its mode means it)."""
-    mode = os.stat(real).st_mode
-    if not mode & 0o222 or not os.access(real, os.W_OK):
+    """Raises ToolError for a file that is marked as read-only, whoever asks (its mode means it), and for one that this
+    user may not write to."""
+    found = os.stat(real)
+    mode = f"mode {stat.S_IMODE(found.st_mode):04o}"
+    if not found.st_mode & 0o222:
         raise ToolError(
-            f"{shown} is read-only (mode {stat.S_IMODE(mode):04o}); {NOTHING}. "
+            f"{shown} is read-only ({mode}); {NOTHING}. "
             "If it is meant to be changed, change its mode first (run_command: chmod u+w)"
+        )
+    if not os.access(real, os.W_OK):
+        raise ToolError(
+            f"{shown} may not be written by this user ({mode}, of user {found.st_uid}); {NOTHING}. "
+            "Do not retry it; say so"
         )
 
 

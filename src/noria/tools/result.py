@@ -181,13 +181,17 @@ def attached(outcome: Any, keep: Callable[[bytes, str], str] | None) -> Any:
     each = outcome if isinstance(outcome, list) else [outcome]
     if not any(isinstance(part, Picture) for part in each):
         return outcome
+    from noria.core.images import image_tokens  # few tools return pictures
+
     content: list[Part] = []
     for part in each:
-        if isinstance(part, Picture):
-            image = Image(keep(part.data, part.media_type), part.media_type, len(part.data)) if keep else None
-            content.append(image or Text(f"({part.media_type}, {len(part.data):,} bytes, cannot be shown here)"))
-        else:
-            content.append(Text(part) if isinstance(part, str) else part)
+        match part:
+            case Picture(data=data, media_type=kind) if keep is not None:
+                content.append(Image(keep(data, kind), kind, len(data), tokens=image_tokens(data)))
+            case Picture(data=data, media_type=kind):
+                content.append(Text(f"({kind}, {len(data):,} bytes, cannot be shown here)"))
+            case _:
+                content.append(Text(part) if isinstance(part, str) else part)
     return content
 
 
