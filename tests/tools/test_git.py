@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import pty
 import shutil
@@ -13,7 +14,7 @@ from typing import Any
 import pytest
 
 from noria.core.ports import Claims
-from noria.tools import repository
+from noria.tools import gitwork, repository
 from noria.tools.environ import environment
 from tests.tools.helpers import Bench, as_nobody, call
 
@@ -573,6 +574,31 @@ def test_a_filter_of_the_user_s_own_works(tmp_path: Path) -> None:
     place.file("x.up", "low\n")
     place.ok("git_commit", message="m", paths=["x.up", ".gitattributes"])
     assert place.git("show", "HEAD:x.up") == "LOW\n"
+
+
+def test_a_commit_that_was_to_be_signed_says_that_it_is_not(tmp_path: Path) -> None:
+    (tmp_path / "config").write_text("[commit]\n\tgpgsign = true\n")
+    place = Place(tmp_path, env={"GIT_CONFIG_GLOBAL": str(tmp_path / "config")})
+    place.file("a.txt", "x\n")
+    assert place.ok("git_commit", message="m", paths=["a.txt"]).endswith("[not signed, though commit.gpgsign is set]")
+
+
+def test_an_empty_git_folder_below_is_none(place: Place) -> None:
+    (place.root / "sub" / ".git").mkdir(parents=True)
+    place.box.workspace.root = str(place.root / "sub")
+    assert place.ok("git_status").startswith("on branch main")
+
+
+def test_an_interrupt_leaves_no_new_file_known(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between making a new file known and committing it."""
+
+    async def cancelled(*args: object) -> bytes:
+        raise asyncio.CancelledError
+
+    monkeypatch.setattr(gitwork, "_commit", cancelled)
+    place.file("new.txt", "x\n")
+    place.do("git_commit", message="m", paths=["new.txt"])
+    assert place.git("status", "--porcelain") == "?? new.txt\n"
 
 
 def test_without_git_the_tools_are_not_offered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

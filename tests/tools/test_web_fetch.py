@@ -164,7 +164,7 @@ def test_a_body_without_end_is_cut_and_memory_stays_bounded(tmp_path: Path) -> N
         result = fetch(tmp_path, f"http://127.0.0.1:{server.port}/", "127.0.0.1")
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
-    assert "only the first 5,000,000 bytes were read" in result.text and peak < 100_000_000
+    assert "only its beginning was read, 5,000,000 bytes" in result.text and peak < 100_000_000
     assert len(result.text.encode()) <= 20_000 and Path(result.spill).stat().st_size > 4_900_000
 
 
@@ -179,7 +179,7 @@ def test_a_compressed_bomb_is_cut(tmp_path: Path, encoding: str) -> None:
         result = fetch(tmp_path, f"http://127.0.0.1:{server.port}/", "127.0.0.1")
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
-    assert "only the first 5,000,000 bytes were read" in result.text and peak < 100_000_000
+    assert "only its beginning was read, 5,000,000 bytes" in result.text and peak < 100_000_000
 
 
 def test_a_compressed_page(tmp_path: Path) -> None:

@@ -171,7 +171,8 @@ def _unfit(value: object, hint: object, path: Path) -> str:
     words = [w for kind in _choices(hint) if get_origin(kind) is Literal for w in get_args(kind)]
     if words:
         near = nearest(value, words) if isinstance(value, str) else ""
-        return f"there is no {str(path[-1]).replace('_', ' ')} {value!r}; choose one of {', '.join(filter(None, words))}{near}"
+        choices = ", ".join(filter(None, words))
+        return f"there is no {str(path[-1]).replace('_', ' ')} {value!r}; choose one of {choices}{near}"
     meta = next(_metas(hint), msgspec.Meta())
     if meta.pattern == RULE:
         return f"{name}: {_shown(value)} is no rule: write tool or tool(pattern), like run_command(git log *)"

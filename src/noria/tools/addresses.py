@@ -7,10 +7,8 @@ no second answer of a name server can lead elsewhere.
 
 from __future__ import annotations
 
-import asyncio
 import re
 import socket
-import threading
 from collections.abc import Awaitable, Callable, Sequence
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 from typing import TypeAlias
@@ -18,6 +16,7 @@ from urllib.parse import quote, urlsplit
 
 import msgspec
 
+from noria.tools.aside import aside
 from noria.tools.result import ToolError
 
 Resolve: TypeAlias = Callable[[str, int], Awaitable[Sequence[str]]]
@@ -223,34 +222,15 @@ def _interleaved(found: Sequence[str]) -> list[str]:
 
 
 async def look_up(host: str, port: int) -> Sequence[str]:
-    """The system's resolver, in a thread that holds up neither a cancel nor the end of the process."""
-    loop = asyncio.get_running_loop()
-    answer: asyncio.Future[list[str]] = loop.create_future()
+    """The system's resolver, beside the loop. Raises OSError."""
 
-    def settle(found: list[str], error: OSError | None) -> None:
-        if answer.done():
-            return
-        if error is not None:
-            answer.set_exception(error)
-        else:
-            answer.set_result(found)
-
-    def look() -> None:
-        found: list[str] = []
-        error: OSError | None = None
+    def look() -> list[str]:
         try:
-            found = [str(each[4][0]) for each in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)]
-        except OSError as why:
-            error = why
+            return [str(each[4][0]) for each in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)]
         except UnicodeError:
-            error = OSError(0, "that is no name of a host")
-        try:
-            loop.call_soon_threadsafe(settle, found, error)
-        except RuntimeError:
-            return  # the loop is closed: nobody waits any more
+            raise OSError(0, "that is no name of a host") from None
 
-    threading.Thread(target=look, name="noria-resolve", daemon=True).start()
-    return await answer
+    return await aside(look)
 
 
 def _short(text: str) -> str:

@@ -269,9 +269,10 @@ def _command(settings: Mapping[str, str]) -> list[str]:
 
 
 def _outermost(folder: str) -> str:
-    """The nearest folder, from this one up, that has a `.git`; empty where none has."""
+    """The nearest folder, from this one up, that has a `.git` as git takes it; empty where none has."""
     while True:
-        if os.path.lexists(os.path.join(folder, ".git")):
+        git = os.path.join(folder, ".git")
+        if os.path.isfile(git) or os.path.lexists(os.path.join(git, "HEAD")):
             return folder
         above = os.path.dirname(folder)
         if above == folder:
