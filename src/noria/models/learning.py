@@ -54,7 +54,7 @@ def lesson(culprit: str, words: str, now: Now) -> str:
         or _limit(culprit, words, now)
         or _level(culprit, words, now)
         or _form(words, now)
-        or _left_out(culprit, now)
+        or _left_out(culprit, words, now)
         or _schema(culprit, words, now)
         or _left_out_by_words(culprit, words, now)
     )
@@ -114,16 +114,23 @@ def _form(words: str, now: Now) -> str:
     return next((fact for pattern, fact, new in demands if new and re.search(pattern, words, re.I)), "")
 
 
-def _left_out(culprit: str, now: Now) -> str:
+def _left_out(culprit: str, words: str, now: Now) -> str:
     """What is optional, and blamed by name."""
-    return next((name for name in _names(culprit) if name in now.optional), "")
+    return next((name for name in _names(culprit) if name in now.optional and not _missed(name, words)), "")
 
 
 def _left_out_by_words(culprit: str, words: str, now: Now) -> str:
     """What is optional, and named in quotes where nothing else is blamed."""
     if culprit:
         return ""
-    return next((name for name in re.findall(r"['\"`]([a-z_]+)['\"`]", words) if name in now.optional), "")
+    quoted = re.findall(r"['\"`]([a-z_]+)['\"`]", words)
+    return next((name for name in quoted if name in now.optional and not _missed(name, words)), "")
+
+
+def _missed(name: str, words: str) -> bool:
+    """Whether it is blamed for not being there."""
+    lacks = r"(?:is|are|was)? ?(?:missing|required|must be (?:passed|provided|set|present|specified))|field required"
+    return re.search(rf"\b{name}\b.{{0,60}}(?:{lacks})|missing.{{0,30}}\b{name}\b", words, re.I) is not None
 
 
 def _schema(culprit: str, words: str, now: Now) -> str:
