@@ -34,7 +34,7 @@ UNUSED = {
 """What a run needs only where something is refused, listed or added up."""
 HEAVY = {
     "email", "http", "urllib.request", "xml", "unittest", "multiprocessing", "concurrent.futures.process", "pydantic",
-    "httpx", "requests", "aiohttp", "openai", "anthropic", "rich", "prompt_toolkit", "tree_sitter", "tomllib", "shutil",
+    "httpx", "requests", "aiohttp", "openai", "anthropic", "rich", "prompt_toolkit", "tree_sitter_bash", "tomllib", "shutil",
     "tempfile", "difflib",
 }  # fmt: skip
 
