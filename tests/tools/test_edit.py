@@ -25,6 +25,7 @@ def edited(tmp_path: Path, data: bytes, **args: Any) -> tuple[bytes, str]:
     return path.read_bytes(), result.text
 
 
+@pytest.mark.seed("E01", "E12", "E18")
 def test_one_exact_replacement(tmp_path: Path) -> None:
     bench = Bench(tmp_path)
     path = bench.file("a.py", "x = 1\ny = 1\n")

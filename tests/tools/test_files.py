@@ -54,8 +54,10 @@ def test_what_cannot_be_read_is_told_with_the_systems_words(tmp_path: Path) -> N
         assert result.status == "error" and result.text.startswith("ERROR: ")
 
 
-@pytest.mark.seed("W05")
+@pytest.mark.seed("W05", "E09", "E10", "E20")
 def test_a_long_file_comes_in_pages_of_whole_lines(tmp_path: Path) -> None:
+    """E09, E10, E20, noria's form: whole lines from 1 on, without a number before each, so that what was shown can be
+    copied into an edit; the last line says which lines they are and how to go on."""
     bench = Bench(tmp_path)
     lines = [f"{n:06d} {'x' * 40}" for n in range(1, 2_001)]
     bench.file("long.txt", "\n".join(lines) + "\n")
@@ -109,6 +111,7 @@ def test_pages_put_together_are_the_file(lines: list[str], limit: int) -> None:
     assert "\n".join(seen) == body.decode().removesuffix("\n")
 
 
+@pytest.mark.seed("E09", "Z31")
 def test_a_line_that_is_longer_than_a_result(tmp_path: Path) -> None:
     bench = Bench(tmp_path)
     bench.file("one.txt", "ä" * 100_000)

@@ -32,6 +32,7 @@ GIF = b"GIF89a\x04\0\x03\0\0\0\0,\0\0\0\0\x04\0\x03\0\0\x02\x02\x44\x01\0;"
 WEBP = b"RIFF\x1e\0\0\0WEBPVP8L\x11\0\0\0\x2f\x05\x40\x01\0" + b"\0" * 13
 
 
+@pytest.mark.seed("E11")
 def test_an_image_is_kept_and_shown(tmp_path: Path) -> None:
     bench = Bench(tmp_path)
     kept: list[tuple[bytes, str]] = []
@@ -118,7 +119,9 @@ def document(*texts: str) -> bytes:
     return f"{out}startxref\n{out.index('xref')}\n%%EOF\n".encode()
 
 
+@pytest.mark.seed("E11")
 def test_a_pdf_is_shown_page_by_page(tmp_path: Path) -> None:
+    """E11, noria's form: the text of the pages, with `offset` and `limit` in pages."""
     pytest.importorskip("pypdf", reason="the extra noria[pdf] is not installed")
     bench = Bench(tmp_path)
     bench.file("d.pdf", document("Hello", "", "World", *("more" for _ in range(30))))

@@ -97,6 +97,31 @@ def test_extended_attributes_are_kept(tmp_path: Path) -> None:
     assert os.getxattr(path, "user.origin") == b"somewhere" and path.read_text() == "new\n"
 
 
+FULL = """
+import resource, signal, sys
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (1_000, 1_000))
+from noria.tools.place import Put, place
+from noria.tools.result import ToolError
+from noria.tools.textfile import load
+a, b = sys.argv[1:]
+try:
+    place([Put(a, "a", b"new", load(a, "a")), Put(b, "b", b"x" * 2_000, None)])
+except ToolError as error:
+    print(error, end="")
+"""
+
+
+@pytest.mark.case("C04", "C05")
+def test_a_disk_that_takes_no_more(tmp_path: Path) -> None:
+    """The second of two does not fit: the first one is as it was, and nothing of either is left."""
+    (tmp_path / "a").write_text("old")
+    command = [sys.executable, "-c", FULL, str(tmp_path / "a"), str(tmp_path / "deep/b")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout == "b: File too large; nothing was written"
+    assert names(tmp_path) == ["a"] and (tmp_path / "a").read_text() == "old"
+
+
 WRITER = """
 import sys
 from noria.tools.place import Put, place
