@@ -278,6 +278,30 @@ def test_only_what_was_seen_is_replaced(tmp_path: Path) -> None:
 
 
 @pytest.mark.case("C06")
+def test_a_look_whose_result_was_thrown_away_is_none(tmp_path: Path) -> None:
+    """A read that was begun early for a reply that died, or that was interrupted: nobody was shown anything."""
+    bench = Bench(tmp_path)
+    path = bench.file("f.txt", "x" * 20_000)
+
+    async def work() -> list[str]:
+        first = await bench.box.prepare(1, call("read_file", path="f.txt"))
+        await first.run()
+        await first.stop()
+        texts = [(await bench.result("write_file", path="f.txt", content="mine\n")).text]
+        await bench.result("read_file", path="f.txt")
+        path.write_text("y" * 20_000)
+        again = await bench.box.prepare(2, call("read_file", path="f.txt"))
+        await again.run()
+        await again.stop()
+        texts.append((await bench.result("write_file", path="f.txt", content="mine\n")).text)
+        return texts
+
+    never, changed = bench.go(work)
+    assert "was not read before" in never and "changed since it was read" in changed
+    assert path.read_text() == "y" * 20_000
+
+
+@pytest.mark.case("C06")
 def test_a_long_file_is_not_offered_whole_but_named(tmp_path: Path) -> None:
     bench = Bench(tmp_path)
     bench.file("f.txt", "x" * 20_000)

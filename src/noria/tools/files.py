@@ -61,7 +61,7 @@ def read_file(
         raise ToolError(f"{shown}: {textfile.why(error)}") from None
     finally:
         os.close(fd)
-    workspace.seen[real] = textfile.digest(data)
+    run.saw(real, textfile.digest(data))
     if data.startswith(b"%PDF"):
         from noria.tools.pdf import pages
 

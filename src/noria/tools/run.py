@@ -22,7 +22,7 @@ class Run:
     `todos`: the session's list.
     """
 
-    __slots__ = ("call", "edits", "effect", "processes", "spill", "stopped", "todos", "workspace")
+    __slots__ = ("_seen", "call", "edits", "effect", "processes", "spill", "stopped", "todos", "workspace")
 
     def __init__(
         self,
@@ -40,7 +40,23 @@ class Run:
         self.spill = spill
         self.stopped = False
         self.todos = todos
+        self._seen: list[tuple[str, str, str | None]] = []  # with what was known before
         self.edits: list[tuple[str, str | None, str | None]] = []
+
+    def saw(self, real: str, stamp: str) -> None:
+        """The model will be shown this content of a file, unless the call is stopped and its result thrown away."""
+        if not self.stopped:
+            self._seen.append((real, stamp, self.workspace.seen.get(real)))
+            self.workspace.seen[real] = stamp
+
+    def unsee(self) -> None:
+        """Its result was thrown away: what it would have shown was not seen."""
+        for real, stamp, before in reversed(self._seen):
+            if self.workspace.seen.get(real) == stamp:
+                self.workspace.seen.pop(real)
+                if before is not None:
+                    self.workspace.seen[real] = before
+        self._seen.clear()
 
     def is_stopped(self) -> bool:
         """Whether the call was interrupted."""

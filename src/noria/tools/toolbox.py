@@ -24,6 +24,7 @@ from noria.tools.result import Spill, ToolError, attached, bounded, parts, safe
 from noria.tools.run import Launched, Run
 from noria.tools.schema import Tool
 from noria.tools.shell import moves
+from noria.tools.turn import TurnFiles
 from noria.tools.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -59,6 +60,7 @@ class Toolbox:
         self.post = tuple(post)
         self.strayed: Callable[[Call], str] = lambda call: ""  # why a call that was allowed may not run any more
         self.harmless: Callable[[Call], bool] = lambda call: False  # whether a command certainly only reads
+        self.turn = TurnFiles(workspace, self.processes)
         self.keep: Callable[[bytes, str], str] | None = None  # keeps an image's bytes and type; gives the digest
         self.todos: list[Todo] = []  # the list that todo_write keeps, for whoever shows it
         self._threads = threads
@@ -108,6 +110,8 @@ class Toolbox:
             return Ready(self, run, note, failed=Failure(f"invalid JSON arguments for {call.name}: {error}"))
         except Unfit as error:
             return Ready(self, run, note, failed=Failure(f"{call.name}: {error}"))
+        if tool.launches and not tool.read_only and not self.harmless(call):
+            await self.turn.before_command()
         work = partial(self._call, tool, run, args)
         if not tool.launches:
             return Ready(self, run, note, work=work)
@@ -227,6 +231,7 @@ class Ready:
         """End it and all that it started. A function that goes on when told to stop (a thread cannot be ended) is
         left behind after 50 ms; what it returns is dropped."""
         self._call.stopped = True
+        self._call.unsee()
         if self._launched is not None:
             await self._launched.stop()
         if self._task is not None and not self._task.done():
