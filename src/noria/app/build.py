@@ -63,6 +63,10 @@ class Which(msgspec.Struct, frozen=True):
     word: str = ""
 
 
+COUNT = 2.0  # seconds that finding out what commands did to files may take
+COUNT_STOPPED = 0.1  # the same after a person stopped the turn
+
+
 class _RecordingBus(Bus):
     """A bus that the record hears first: a report never depends on how fast somebody reads. `summarised` is told when a
     summary took the place of what was said; `windows` learn from what is refused."""
@@ -135,7 +139,7 @@ class House:
         """What is reported is of the turn that begins now."""
         self.record.begin()
         if self.toolbox is not None:
-            self.toolbox.workspace.begin_turn()
+            self.toolbox.turn.begin()
 
     @property
     def news(self) -> TaskNews | None:
@@ -168,9 +172,18 @@ class House:
             self.toolbox.processes.kill()
 
     def files(self) -> Files:
-        """What the file tools did in this turn."""
-        done = self.toolbox.workspace.files() if self.toolbox is not None else {}
-        return Files(**{str(word): paths for word, paths in done.items()})
+        """What became of files in this turn, as far as `count` found out."""
+        if self.toolbox is None:
+            return Files()
+        done = self.toolbox.turn.files()
+        return Files(**{str(word): paths for word, paths in done.items()}, unknown=self.toolbox.turn.unknown)
+
+    async def count(self) -> None:
+        """Find out what commands did to files; soon where a person stopped the turn."""
+        if self.toolbox is not None:
+            ended = self.driver.state.ended
+            stopped = ended is not None and ended.outcome == "interrupted"
+            await self.toolbox.turn.count(COUNT_STOPPED if stopped else COUNT)
 
     async def close(self) -> None:
         """End everything, the journal last. Twice does nothing."""

@@ -21,7 +21,7 @@ from noria.app.settings import Options
 from noria.app.shown import check
 from noria.core.content import Text
 from noria.core.errors import NoriaError, UsageError
-from noria.core.ports import Delta, Failure, ModelRequest
+from noria.core.ports import CallReady, Delta, Failure, ModelRequest
 from noria.core.transcript import Origin, Prompt, Transcript
 from noria.models.catalog import Endpoint
 
@@ -200,7 +200,7 @@ async def _call(endpoint: Endpoint) -> Finding:
     transcript = Transcript().append(prompt, Origin(1))
     began, first = time.monotonic(), list[float]()
 
-    def emit(delta: Delta) -> None:
+    def emit(delta: Delta | CallReady) -> None:
         first.append(time.monotonic() - began)
 
     request = ModelRequest(1, endpoint.spec, 1, "free", "You are being tested for a moment.", transcript)

@@ -33,12 +33,15 @@ class UsageReport(msgspec.Struct):
 
 
 class Files(msgspec.Struct):
-    """What the file tools did, by path (in the workspace: relative to it), each in the order of its first change."""
+    """What became of files in the turn, whoever did it, by path (in the workspace: relative to it), sorted: the
+    difference between its begin and its end. `failed`: writes that nothing made good. `unknown`: why what commands did
+    is not in it; empty where it is."""
 
     created: list[str] = []
     changed: list[str] = []
     deleted: list[str] = []
     failed: list[str] = []
+    unknown: str = ""
 
 
 class Denial(msgspec.Struct):

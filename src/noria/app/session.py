@@ -128,6 +128,7 @@ class Session:
     async def rest(self) -> Report:
         """Wait until the session is at rest, or only a person or the client can answer; the report."""
         await self._house.driver.wait()
+        await self._house.count()
         self._house.rest()
         return self.report()
 

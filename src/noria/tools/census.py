@@ -37,15 +37,16 @@ class Stamp(NamedTuple):
     mode: int
 
 
-async def census(root: str, processes: Processes) -> Mapping[str, Stamp] | None:
-    """The files below `root` (a real path), by real path; None where they are too many, or cannot be listed."""
+async def census(root: str, processes: Processes, seconds: float = TIMEOUT) -> Mapping[str, Stamp] | None:
+    """The files below `root` (a real path), by real path; None where they are too many, or cannot be listed in so many
+    seconds."""
     from noria.tools.ripgrep import program
 
     found = program()
     if not found:
         return None
     try:
-        done = await processes.collect([found, *_LIST, "--", "./"], root, timeout=TIMEOUT, limit=NAMES)
+        done = await processes.collect([found, *_LIST, "--", "./"], root, timeout=seconds, limit=NAMES)
     except ToolError:
         return None
     if done.ending != "exited" or done.cut or done.code not in (0, 1, 2):  # 1: no file; 2: some could not be read

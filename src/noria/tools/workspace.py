@@ -6,6 +6,7 @@ Knows nothing of what may be touched: that is the guard's.
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from typing import Literal, TypeAlias
 
 from noria.tools.result import ToolError
@@ -73,10 +74,11 @@ class Workspace:
             case _:
                 self.changes[real] = change
 
-    def files(self) -> dict[Change, list[str]]:
-        """What was done to which files, as they are shown, sorted. `failed`: writes that nothing made good."""
+    def files(self, changes: Mapping[str, Change] | None = None) -> dict[Change, list[str]]:
+        """What was done to which files, as they are shown, sorted; `changes` instead of those that are noted. `failed`:
+        writes that nothing made good."""
         done: dict[Change, list[str]] = {"created": [], "changed": [], "deleted": [], "failed": []}
-        for real, change in self.changes.items():
+        for real, change in (self.changes if changes is None else changes).items():
             done[change].append(self.shown(real))
         done["failed"] = [self.shown(real) for real in self.failures]
         return {change: sorted(paths) for change, paths in done.items()}

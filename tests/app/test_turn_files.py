@@ -1,0 +1,84 @@
+"""Which files a turn changed, by any tool, told in its result."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from noria.app.report import Files
+from noria.app.session import Session
+from noria.app.settings import Settings
+from noria.core.content import Call
+from noria.models.scripted import ScriptedModel, call, say
+from noria.tools import census
+from tests.app.test_session import settings
+
+pytestmark = pytest.mark.seed("X19")
+
+
+def work_in(folder: Path) -> Settings:
+    return settings(folder, workspace=str(folder / "work"))
+
+
+def told(folder: Path, *steps: Call | list[Call]) -> Files:
+    """What a turn of these calls in this folder says of files."""
+    script = ScriptedModel([*(say("", *(s if isinstance(s, list) else [s])) for s in steps), "done"])
+
+    async def work() -> Files:
+        async with await Session.open(work_in(folder), model=script) as session:
+            report = await session.run("go")
+            assert report.outcome == "completed"
+            return report.files
+
+    return asyncio.run(work())
+
+
+def command(text: str) -> Call:
+    return call("run_command", command=text)
+
+
+def test_by_tools_and_by_commands(tmp_path: Path) -> None:
+    root = tmp_path / "work"
+    root.mkdir()
+    (root / "old.txt").write_text("old\n")
+    (root / "gone.txt").write_text("x\n")
+    (root / "same.txt").write_text("x\n")
+    (root / "mine.txt").write_text("a\n")
+    files = told(
+        tmp_path,
+        [call("write_file", path="made.txt", content="x\n"), call("read_file", path="mine.txt")],
+        call("edit_file", path="mine.txt", old_string="a", new_string="b"),
+        command("echo more >> old.txt; rm gone.txt; echo x > by-command.txt; cat same.txt"),
+        command("rm made.txt; mkdir -p sub && echo y > sub/deep.txt"),
+        call("write_file", path="late.txt", content="x\n"),
+        command("echo z >> late.txt; echo tmp > t && rm t"),
+    )
+    assert files == Files(
+        created=["by-command.txt", "late.txt", "sub/deep.txt"], changed=["mine.txt", "old.txt"], deleted=["gone.txt"]
+    )
+
+
+def test_a_turn_without_commands_and_one_that_only_reads_take_no_census(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "work").mkdir()
+    (tmp_path / "work" / "a").write_text("x\n")
+    monkeypatch.setattr(census, "MOST", -1)  # every census would fail, and be told
+    files = told(tmp_path, call("write_file", path="b", content="x"), command("cat a; ls | head"))
+    assert files == Files(created=["b"])
+    files = told(tmp_path, call("write_file", path="c", content="x"), command("touch d"))
+    assert files.created == ["c"] and "too many files" in files.unknown
+
+
+def test_each_turn_is_told_by_itself(tmp_path: Path) -> None:
+    script = ScriptedModel([say("", command("echo x > one")), "done", say("", command("echo x > two")), "done", "no"])
+
+    async def work() -> None:
+        async with await Session.open(work_in(tmp_path), model=script) as session:
+            assert (await session.run("go")).files.created == ["one"]
+            assert (await session.run("go")).files == Files(created=["two"])
+            assert (await session.run("go")).files == Files()
+
+    asyncio.run(work())
