@@ -19,7 +19,17 @@ from noria.core.ports import Claims
 from noria.guard.modes import MODES, PermissionMode, available, inside, judge, kind
 
 WhenAsked: TypeAlias = Literal["person", "pause", "deny"]
-Hook: TypeAlias = Callable[[int, Call, str], Awaitable[Verdict | None]]
+
+
+class Permit(msgspec.Struct, frozen=True):
+    """What a hook may say beside a verdict: the call may run with these arguments, and need not be asked about. It beats
+    the mode's asking; never what a mode blocks, a deny or an ask rule, nor another hook's asking."""
+
+    args: str
+
+
+Hook: TypeAlias = Callable[[int, Call, str], Awaitable[Verdict | Permit | None]]
+Request: TypeAlias = Callable[[int, Call], Awaitable[Permit | Refuse | None]]
 
 REMEMBERED = 64  # commands of which it is remembered whether they only read
 SHOWN = 500  # characters of broken arguments that a refusal shows
@@ -112,6 +122,7 @@ class Gates:
         self.mode: PermissionMode = mode
         self.asked: WhenAsked = asked
         self.hooks = tuple(hooks)
+        self.request: Request | None = None  # who may answer for a person before one is asked, or nobody can be
         self._tools = tools
         self._claims = claims
         self._workspace = workspace
@@ -125,7 +136,7 @@ class Gates:
 
     def at_once(self, effect: int, call: Call) -> Verdict | None:
         """The verdict where there is no hook to ask, and so nothing to wait for; else None."""
-        if self.hooks:
+        if self.hooks or self.request:
             return None
         try:
             tool = self._checked(call)
@@ -153,13 +164,14 @@ class Gates:
         tool = self._checked(call)
         if isinstance(tool, Refuse):
             return tool
-        asked = False
+        asked = permitted = False
         for hook in self.hooks:
             match await hook(effect, call, call.args):
                 case None:
                     pass
-                case Allow(args=args):  # what it rewrote has to fit as well, and passes the approval as it is now
-                    call = msgspec.structs.replace(call, args=args)
+                case (Allow() | Permit()) as left:  # what it rewrote has to fit, and passes the approval as it is now
+                    permitted = isinstance(left, Permit) or (permitted and left.args == call.args)
+                    call = msgspec.structs.replace(call, args=left.args)
                     unfit = _arguments_refused(tool, call)
                     if unfit is not None:
                         return unfit
@@ -167,9 +179,32 @@ class Gates:
                     asked = True
                 case (Refuse() | External()) as verdict:
                     return verdict
-        return self._approve(tool, call, asked=asked)
+        if self.request is None:
+            return self._approve(tool, call, asked=asked, permitted=permitted)
+        return await self._requested(self.request, effect, tool, call, asked=asked, permitted=permitted)
 
-    def _approve(self, tool: Checked, call: Call, *, asked: bool) -> Verdict:
+    async def _requested(
+        self, request: Request, effect: int, tool: Checked, call: Call, *, asked: bool, permitted: bool
+    ) -> Verdict:
+        """The same, where somebody is put the question before a person is, or nobody can be."""
+        verdict = self._approve(tool, call, asked=asked, permitted=permitted, somebody=True)
+        if not isinstance(verdict, Ask):
+            return verdict
+        said = None if kind(tool.name, read_only=tool.read_only) == "question" else await request(effect, call)
+        match said:
+            case Permit(args=args):
+                call = msgspec.structs.replace(call, args=args)
+                return _arguments_refused(tool, call) or self._approve(tool, call, asked=False, permitted=True)
+            case Refuse():
+                return said
+            case None:
+                return self._approve(tool, call, asked=asked, permitted=permitted)
+
+    def _approve(
+        self, tool: Checked, call: Call, *, asked: bool, permitted: bool = False, somebody: bool = False
+    ) -> Verdict:
+        """By the mode table. `asked`: a hook wants it asked; `permitted`: one wants it not asked; `somebody`: there is
+        somebody to be asked in any case."""
         claims = self._claims(call)
         strange_reads = [p for p in (*claims.reads, *claims.deep) if not inside(p, self._readable)]
         strange_writes = [p for p in claims.writes if not inside(p, self._folders)]
@@ -177,6 +212,8 @@ class Gates:
         if what == "command" and judge(self.mode, what) == "ask" and self.only_reads(call):
             what = "command_read"
         found = judge(self.mode, what, reads_outside=bool(strange_reads), writes_outside=bool(strange_writes))
+        if permitted and not asked and found == "ask" and what != "question":
+            found = "run"
         if asked and found == "run":
             found = "denied" if self.mode == "goal" else "ask"
         strange = [*strange_writes, *strange_reads]
@@ -197,7 +234,7 @@ class Gates:
             case "denied":
                 return self._denied(call, strange)
             case "ask":
-                return self._nobody(call, tool, strange) if self.asked == "deny" else Ask()
+                return Ask() if somebody or self.asked != "deny" else self._nobody(call, tool, strange)
 
     def allowed(self, call: Call) -> None:
         """A person allowed this call: a host of the web is asked about once a session."""
