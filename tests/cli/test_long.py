@@ -42,7 +42,7 @@ def test_sixty_steps_in_a_small_window(tmp_path: Path) -> None:
         legal(messages)
         if "will be removed" in str(messages[-1]["content"]):
             return {"text": f"## Goal\nCount.\n## Current state\n{len(done)} steps are done."}
-        assert sum(len(json.dumps(m)) for m in messages) < 4 * 8_000
+        assert sum(len(json.dumps(m)) for m in messages) < 4 * 9_000
         assert any(m["role"] == "user" and asked in str(m["content"]) for m in messages)
         if done:
             assert f"file {done[-1]}" in str(messages[-1]["content"])
@@ -55,7 +55,7 @@ def test_sixty_steps_in_a_small_window(tmp_path: Path) -> None:
     with ModelServer(script) as server:
         house = House(tmp_path, server.url)
         (house.home / ".noria").mkdir()
-        (house.home / ".noria" / "config.toml").write_text('[models.m]\nmodel = "x"\ncontext_window = 8000\n')
+        (house.home / ".noria" / "config.toml").write_text('[models.m]\nmodel = "x"\ncontext_window = 9000\n')
         ran = house.run(
             "-p", asked, "--model", "m", "--permission-mode", "goal", "--output-format", "json", "--max-steps", "100"
         )

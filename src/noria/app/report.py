@@ -123,7 +123,8 @@ class Record:
         answers = getattr(event, "effect", 0)
         self._requests.discard(answers)
         tool = self._asked.pop(answers, "")
-        if tool and isinstance(event, ev.Decided) and isinstance(event.verdict, ev.Ask | ev.External):
+        asked = isinstance(event, ev.Decided) and isinstance(event.verdict, ev.Ask | ev.External)
+        if tool and (asked or isinstance(event, ev.Launched)):
             self._asked[answers] = tool  # the last word is still to come
         self._gave_out(effects)
         match event:
