@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from typing import Any, Literal, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypeVar
 from urllib.parse import urlsplit
 
 import msgspec
@@ -18,12 +18,15 @@ from noria.core.events import Allow, Ask, External, Refuse, Verdict
 from noria.core.ports import Claims
 from noria.guard.modes import MODES, PermissionMode, available, inside, judge, kind
 
+if TYPE_CHECKING:
+    from noria.guard.rules import Rules
+
 WhenAsked: TypeAlias = Literal["person", "pause", "deny"]
 
 
 class Permit(msgspec.Struct, frozen=True):
-    """What a hook may say beside a verdict: the call may run with these arguments, and need not be asked about. It beats
-    the mode's asking; never what a mode blocks, a deny or an ask rule, nor another hook's asking."""
+    """What a hook may say beside a verdict: the call may run with these arguments, and need not be asked about. It
+    beats the mode's asking; never what a mode blocks, a deny or an ask rule, nor another hook's asking."""
 
     args: str
 
@@ -114,11 +117,12 @@ class Gates:
         readable: Iterable[str] = (),
         hooks: Sequence[Hook] = (),
         folder: Callable[[], str] = str,
+        rules: Rules | None = None,
     ) -> None:
         """`claims` tells the real paths of a call. `workspace` and `folders` (added ones): real paths in which the
         mode table holds; in `readable` (outputs that were spilled) reading counts as inside too. `asked`: whether a
         call that needs approval is put to a person, left open (`pause`), or denied because nobody is there. `folder`:
-        where the next command begins, empty for the workspace."""
+        where the next command begins, empty for the workspace. `rules`: those of the configuration."""
         self.mode: PermissionMode = mode
         self.asked: WhenAsked = asked
         self.hooks = tuple(hooks)
@@ -130,6 +134,7 @@ class Gates:
         self._readable = (*self._folders, *readable)
         self._hosts: set[str] = set()  # that a person has allowed to be asked, in this session
         self._folder = folder
+        self._rules = rules
         self._reading: dict[tuple[str, str, str], bool] = {}  # what was found of commands: by call, arguments, folder
         self._judged: dict[str, frozenset[str]] = {}  # by call id: its paths outside, as it was allowed or asked for
         self._harmless: set[str] = set()  # ids of the calls that run unasked since they only read
@@ -240,6 +245,19 @@ class Gates:
         """A person allowed this call: a host of the web is asked about once a session."""
         if kind(call.name, read_only=True) == "web":
             self._hosts.add(_host(call))
+
+    @property
+    def rules(self) -> Rules:
+        """The session's rules; more may be added (`rules.add`) at any time."""
+        if self._rules is None:
+            from noria.guard.rules import Rules
+
+            self._rules = Rules(self._workspace)
+        return self._rules
+
+    def exact_rule(self, call: Call) -> str:
+        """The rule that would allow this call and as little else as a rule can say; blank where none may."""
+        return self.rules.exact_rule(call, self._claims(call))
 
     def only_reads(self, call: Call) -> bool:
         """Whether a call of run_command certainly only reads, and only inside, by its parse tree."""
