@@ -21,15 +21,19 @@ GUARDS = ("ask", "deny", "hooks")
 """Keys that are read and checked, but that nothing enforces yet: a run does not begin without a guard it was given."""
 LATER = ("allow", "mcp")
 """Keys that are read and checked, and that nothing uses yet."""
+APPROVED = "approved.toml"
+"""The file in the user's configuration folder that has the rules of every "always"."""
 FLAGS = ("model", "fallback_models", "max_steps", "max_retries", "permission_mode", "sandbox", "tools")
 
 
 class Found(msgspec.Struct):
-    """What all sources say: `sources` in order, the last one wins. `notices`: lines for a person."""
+    """What all sources say: `sources` in order, the last one wins. `notices`: lines for a person. `trusted`: whether
+    the workspace's own configuration is among them, or would be if there were one."""
 
     sources: list[Source]
     notices: list[str]
     config: Config = Config()
+    trusted: bool = False
 
 
 def load(options: Options, env: Mapping[str, str]) -> Settings:
@@ -44,8 +48,6 @@ def load(options: Options, env: Mapping[str, str]) -> Settings:
             )
     notices = [*found.notices]
     notices += [f"{k} ({said_in(found.sources, k)}) is not built yet: left aside" for k in LATER if getattr(config, k)]
-    if config.sandbox == "strict":
-        raise UsageError("the strict sandbox is not built yet; use --sandbox auto or off")
     models = chain(config.model, config.fallback_models, config.models, options.base_url, env)
     if options.max_cost and any(m.price is None for m in models):
         raise UsageError(
@@ -55,11 +57,14 @@ def load(options: Options, env: Mapping[str, str]) -> Settings:
     return Settings(
         models=models, workspace=workspace, config_folder=places(env)[0], data=places(env)[1],
         mode=config.permission_mode, on_ask=options.on_ask,
-        sandbox=config.sandbox, tools=tuple(config.tools), max_steps=config.max_steps, max_retries=config.max_retries,
+        sandbox=config.sandbox, sandbox_network=config.sandbox_network, sandbox_write=tuple(config.sandbox_write),
+        sandbox_memory=config.sandbox_memory, tools=tuple(config.tools),
+        max_steps=config.max_steps, max_retries=config.max_retries,
         max_tokens=options.max_tokens, max_cost=options.max_cost, max_time=options.max_time,
         system=read_text(options.system_file) if options.system_file else "", persona=options.persona,
         secrets=_secrets(config), notices=tuple(notices), allow=tuple(config.allow), mcp=config.mcp,
         debug=options.debug, web=given.web(config, env), memory=given.memory(config, places(env)[1]),
+        trusted=found.trusted,
     )  # fmt: skip
 
 
@@ -95,19 +100,50 @@ def gather(options: Options, env: Mapping[str, str]) -> Found:
     workspace = folder(options.workspace)
     users = os.path.expanduser(options.config or os.path.join(places(env)[0], "config.toml"))
     files, notices = [read_file(users, env, must=bool(options.config))], list[str]()
-    own = os.path.join(workspace, ".noria", "config.toml")
+    always = os.path.join(places(env)[0], APPROVED)
+    if not options.config and os.path.exists(always):
+        files.append(read_file(always, env, must=True))
+    own, trusted = os.path.join(workspace, ".noria", "config.toml"), options.trust
     if os.path.exists(own) and not (os.path.exists(users) and os.path.samefile(own, users)):
-        if options.trust:
-            files.append(read_file(own, env, must=True))
+        source = _own(own, workspace, options, env)
+        trusted = not isinstance(source, str)
+        if isinstance(source, str):
+            notices.append(source)
         else:
-            notices.append(f"{own} is not read, for what it asks for could run commands: --trust reads it")
+            files.append(source)
     said, strange = read_environment(env, files)
     if strange:
         from noria.app.mistakes import nearest
 
         known = [f"NORIA_{f.upper()}" for f in Config.__struct_fields__]
         notices += [f"{v} in the environment is no setting{nearest(v, known)}" for v in strange]
-    return Found([*files, said, _flags(options)], notices)
+    return Found([*files, said, _flags(options)], notices, trusted=trusted)
+
+
+def _own(path: str, workspace: str, options: Options, env: Mapping[str, str]) -> Source | str:
+    """What the workspace's own file says, where a person trusts it; else why it is not read. Raises UsageError."""
+    if options.trust:
+        return read_file(path, env, must=True)
+    from noria.app.trust import judge
+
+    data = places(env)[1]
+    found = judge(workspace, data)
+    match found.standing:
+        case "trusted":
+            source = read_file(path, env, must=True)
+            if judge(workspace, data) != found:
+                raise UsageError(f"{path} changed while it was being read: look at it, then noria trust says yes to it")
+            return source
+        case "changed":
+            what = next(iter(found.changes()), "")
+            return f"{path} is not read, for it is not as it was trusted ({what}): noria trust shows it and says yes"
+        case "refused":
+            return f"{path} is not read: you said no to it; noria trust says yes after all"
+        case _:
+            if found.looked.problem:
+                return f"{path} is not read and cannot be trusted: {found.looked.problem}"
+            how = "--trust reads it, noria trust from now on"
+            return f"{path} is not read, for what it asks for could run commands: {how}"
 
 
 def _flags(options: Options) -> Source:

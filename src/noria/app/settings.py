@@ -96,6 +96,9 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     max_retries: Count = 4
     permission_mode: PermissionMode = "default"
     sandbox: Sandbox = "auto"
+    sandbox_network: bool = False
+    sandbox_write: list[str] = []
+    sandbox_memory: Count = 0
     allow: list[Rule] = []
     ask: list[Rule] = []
     deny: list[Rule] = []
@@ -116,7 +119,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Everything a run is told. Limits are of a turn, 0 is none; `max_cost` in US dollars, `max_time` in seconds.
     `tools` empty: all. `system` replaces the prompt's base text, `persona` is appended to it. `secrets`: the variables
     that keys were taken from, which commands do not get to see. `allow`, `mcp`: kept for what will use them. `debug`: a
-    file that requests are logged to. `config_folder`: the user's, whose AGENTS.md counts everywhere (empty: none)."""
+    file that requests are logged to. `config_folder`: the user's, whose AGENTS.md counts everywhere (empty: none).
+    `trusted`: what the workspace itself brings (servers, hooks, scripts of skills) may be used. `sandbox_memory`: MB
+    that each process in the sandbox may have, 0 is no limit."""
 
     models: tuple[Endpoint, ...]
     workspace: str
@@ -124,6 +129,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     mode: PermissionMode = "default"
     on_ask: OnAsk = "deny"
     sandbox: Sandbox = "auto"
+    sandbox_network: bool = False
+    sandbox_write: tuple[str, ...] = ()
+    sandbox_memory: int = 0
     tools: tuple[str, ...] = ()
     max_steps: int = 40
     max_tokens: int = 0
@@ -140,6 +148,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     config_folder: str = ""
     web: Web = USUAL
     memory: Memory = NOWHERE
+    trusted: bool = False
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):

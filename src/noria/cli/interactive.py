@@ -59,6 +59,10 @@ def interactive(args: Namespace) -> int:
         raise UsageError("--output-format needs -p: the interactive mode prints text")
     if not (sys.stdin and sys.stdin.isatty() and sys.stdout and sys.stdout.isatty()):
         raise UsageError("without a terminal there is no interactive mode: use noria -p PROMPT")
+    if not args.trust:
+        from noria.cli.trust import offer
+
+        offer(args, lambda text: print(text, flush=True))
     settings = configured(args)
     return asyncio.run(Interactive(args, settings).go())
 

@@ -54,6 +54,10 @@ def _dispatch(argv: Sequence[str]) -> int:
         from noria.cli.sessions import sessions
 
         return sessions(argv[1:])
+    if command == "trust":
+        from noria.cli.trust import trust
+
+        return trust(argv[1:])
     if command in COMMANDS:
         raise UsageError(f"noria {command} is not built yet")
     try:

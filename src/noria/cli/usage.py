@@ -8,7 +8,8 @@ usage: noria [PROMPT] [flags]        talk at a terminal, line by line
        noria config show|check|explain KEY
        noria sessions list [--all] | show ID
        noria models [--all] [--json] the models that are configured, those that this machine serves; all: the catalogue
-       noria COMMAND                 tools agents skills mcp hooks trust acp serve worker batch cron
+       noria trust [DIR] | list | remove [DIR]   what a workspace's .noria/config.toml asks for may be done
+       noria COMMAND                 tools agents skills mcp hooks acp serve worker batch cron
                                      (not built yet)
 
 model
@@ -29,7 +30,7 @@ what may run
   --permission-mode default|accept-edits|plan|goal|debug
   --on-ask deny|pause                where nobody can be asked; pause ends with status 4
   --tools NAME,NAME                  only these
-  --sandbox auto|off                 there is none yet: auto is off
+  --sandbox auto|strict|off          around commands; auto: where the machine can, strict: refuse to run without
   --workspace DIR                    the folder to work in (default: this one)
 limits of a turn
   --max-steps N  --max-tokens N  --max-cost USD  --max-time SECONDS
@@ -40,7 +41,7 @@ session
   --fork ID                          with a copy of that one
   --no-session                       keep nothing
   --config FILE                      instead of the user's config.toml
-  --trust                            read the workspace's .noria/config.toml, which may name commands
+  --trust                            read the workspace's .noria/config.toml this once, which may name commands
   --debug FILE                       a log of events and requests, their sizes and times
   --version  --help
 not built yet
