@@ -156,7 +156,7 @@ def test_what_a_tool_says_of_itself(tmp_path: Any) -> None:
         "grep": ["read_only", "launches"],
         "run_command": ["destructive", "launches"],
         "task_list": ["read_only"],
-        "task_output": ["read_only"],
+        "task_output": ["idempotent"],
         "task_kill": ["idempotent"],
         "web_fetch": ["read_only"],
         "web_search": ["read_only"],
