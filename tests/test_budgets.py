@@ -34,8 +34,8 @@ UNUSED = {
 """What a run needs only where something is refused, listed or added up."""
 HEAVY = {
     "email", "http", "urllib.request", "xml", "unittest", "multiprocessing", "concurrent.futures.process", "pydantic",
-    "httpx", "requests", "aiohttp", "openai", "anthropic", "rich", "prompt_toolkit", "tree_sitter_bash", "tomllib", "shutil",
-    "tempfile", "difflib",
+    "httpx", "requests", "aiohttp", "openai", "anthropic", "rich", "prompt_toolkit", "tree_sitter_bash", "tomllib",
+    "shutil", "tempfile", "difflib",
 }  # fmt: skip
 
 
