@@ -31,7 +31,13 @@ class Permit(msgspec.Struct, frozen=True):
     args: str
 
 
-Hook: TypeAlias = Callable[[int, Call, str], Awaitable[Verdict | Permit | None]]
+class Question(msgspec.Struct, frozen=True):
+    """The same, where a hook wants the call to be asked about, with these arguments."""
+
+    args: str
+
+
+Hook: TypeAlias = Callable[[int, Call, str], Awaitable[Verdict | Permit | Question | None]]
 Request: TypeAlias = Callable[[int, Call], Awaitable[Permit | Refuse | None]]
 
 REMEMBERED = 64  # commands of which it is remembered whether they only read
@@ -136,7 +142,9 @@ class Gates:
         self._folder = folder
         self._rules = rules
         self._reading: dict[tuple[str, str, str], bool] = {}  # what was found of commands: by call, arguments, folder
+        self._left: dict[str, Call] = {}  # by call id: calls that wait for a person, as the hooks left them
         self._judged: dict[str, frozenset[str]] = {}  # by call id: its paths outside, as it was allowed or asked for
+        self._bound: dict[str, frozenset[str]] = {}  # by call id: all its real paths, as a person was shown them
         self._harmless: set[str] = set()  # ids of the calls that run unasked since they only read
 
     def at_once(self, effect: int, call: Call) -> Verdict | None:
@@ -174,7 +182,10 @@ class Gates:
             match await hook(effect, call, call.args):
                 case None:
                     pass
-                case (Allow() | Permit()) as left:  # what it rewrote has to fit, and passes the approval as it is now
+                case (
+                    Allow() | Permit() | Question()
+                ) as left:  # what it rewrote has to fit, and is judged as it is now
+                    asked |= isinstance(left, Question)
                     permitted = isinstance(left, Permit) or (permitted and left.args == call.args)
                     call = msgspec.structs.replace(call, args=left.args)
                     unfit = _arguments_refused(tool, call)
@@ -185,8 +196,17 @@ class Gates:
                 case (Refuse() | External()) as verdict:
                     return verdict
         if self.request is None:
-            return self._approve(tool, call, asked=asked, permitted=permitted)
-        return await self._requested(self.request, effect, tool, call, asked=asked, permitted=permitted)
+            verdict = self._approve(tool, call, asked=asked, permitted=permitted)
+        else:
+            verdict = await self._requested(self.request, effect, tool, call, asked=asked, permitted=permitted)
+        if self.hooks and isinstance(verdict, Ask):
+            self._left[call.id] = call
+        return verdict
+
+    def left(self, call: Call) -> Call | None:
+        """A call that waits for a person, as the hooks left it; None where they were not asked about it yet (it was
+        judged before a restart)."""
+        return self._left.get(call.id) if self.hooks else call
 
     async def _requested(
         self, request: Request, effect: int, tool: Checked, call: Call, *, asked: bool, permitted: bool
@@ -259,6 +279,34 @@ class Gates:
         """The rule that would allow this call and as little else as a rule can say; blank where none may."""
         return self.rules.exact_rule(call, self._claims(call))
 
+    def bind(self, call: Call) -> Claims:
+        """What the call touches as it is shown to a person now; it may run only while that is so."""
+        claims = self._claims(call)
+        self._bound[call.id] = frozenset((*claims.reads, *claims.deep, *claims.writes))
+        return claims
+
+    def is_inside(self, path: str, *, reading: bool = False) -> bool:
+        """Whether a real path is in the workspace or an added folder (or, for reading, among the outputs)."""
+        return inside(path, self._readable if reading else self._folders)
+
+    def parts(self, call: Call) -> tuple[str, ...]:
+        """What of a command line of several commands a person is asked about."""
+        from noria.guard.parts import asking
+
+        try:
+            command = msgspec.json.decode(call.args, type=_Command).command
+        except msgspec.MsgspecError:
+            return ()
+        return asking(command, self.runs_in(call), lambda path: inside(path, self._readable))
+
+    def runs_in(self, call: Call) -> str:
+        """The real path of the folder that a command would run in."""
+        try:
+            cwd = msgspec.json.decode(call.args, type=_Command).cwd
+        except msgspec.MsgspecError:
+            cwd = None
+        return os.path.realpath(os.path.join(self._workspace, cwd)) if cwd else self._folder() or self._workspace
+
     def only_reads(self, call: Call) -> bool:
         """Whether a call of run_command certainly only reads, and only inside, by its parse tree."""
         key = (call.id, call.args, self._folder())
@@ -285,7 +333,7 @@ class Gates:
         """Why a call may not run any more, just before it would: one of its paths leads out of the workspace now and
         did not when it was judged, for a link was put in its place. Empty where it may. A call that was judged before
         a restart has had its word from a person."""
-        judged = self._judged.pop(call.id, None)
+        judged, bound = self._judged.pop(call.id, None), self._bound.pop(call.id, None)
         if call.id in self._harmless:
             self._harmless.discard(call.id)
             if not self.only_reads(call):
@@ -297,6 +345,13 @@ class Gates:
         outside = [p for p in claims.writes if not inside(p, self._folders)]
         outside += [p for p in (*claims.reads, *claims.deep) if not inside(p, self._readable)]
         strayed = next((p for p in outside if judged is not None and p not in judged), "")
+        if bound is not None and (
+            other := next((p for p in (*claims.writes, *claims.reads, *claims.deep) if p not in bound), "")
+        ):
+            return (
+                f"{call.name} was not run: its path leads to {other} now, and did not when a person was asked. "
+                "Make the call again, so that they see where it leads"
+            )
         if not strayed:
             return ""
         return (

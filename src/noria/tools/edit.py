@@ -44,7 +44,7 @@ def edit_file(
     run: Run,
 ) -> str:
     """Replace exact text in a file that was read before."""
-    from noria.tools.place import Put, place, writable
+    from noria.tools.place import Put, writable
 
     wanted = _wanted(old_string, new_string, replace_all, edits)
     workspace = run.workspace
@@ -61,7 +61,7 @@ def edit_file(
         if text == like.text:
             raise ToolError("the edits undo one another: nothing would change")
         data = encoded(text, like, shown)
-        place([Put(real, shown, data, old)], run.is_stopped)
+        run.put([Put(real, shown, data, old)])
     except ToolError:
         workspace.changed(real, "failed")
         raise

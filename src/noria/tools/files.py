@@ -146,7 +146,7 @@ def write_file(
 ) -> str:
     """Create a file, or replace a whole file that was read before. Parent folders are made."""
     from noria.tools.edit import remarks
-    from noria.tools.place import Put, place
+    from noria.tools.place import Put
 
     workspace = run.workspace
     real = workspace.real(path)
@@ -158,7 +158,7 @@ def write_file(
         if old is not None and data == old.data:
             workspace.seen[real] = old.stamp
             return f"{shown} already holds exactly that; nothing was written"
-        place([Put(real, shown, data, old)], run.is_stopped)
+        run.put([Put(real, shown, data, old)])
     except ToolError:
         workspace.changed(real, "failed")
         raise

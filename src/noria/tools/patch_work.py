@@ -15,7 +15,7 @@ from noria.tools.encoding import Decoded
 from noria.tools.files import as_before
 from noria.tools.patch_match import patched
 from noria.tools.patch_parse import Add, Delete, Section, Update
-from noria.tools.place import Put, place, writable
+from noria.tools.place import Put, writable
 from noria.tools.result import ToolError
 from noria.tools.run import Run
 
@@ -75,7 +75,7 @@ class Work:
     def place(self) -> list[Put]:
         """Put what was made in place, all or none; what was done. Raises ToolError."""
         puts = [put for file in self.files.values() if (put := file.put())]
-        place([*(p for p in puts if p.data is not None), *(p for p in puts if p.data is None)], self.run.is_stopped)
+        self.run.put([*(p for p in puts if p.data is not None), *(p for p in puts if p.data is None)])
         return puts
 
     # -- sections ------------------------------------------------------------------------------------------------

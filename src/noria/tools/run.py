@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from noria.core.content import Call, Result
@@ -11,6 +12,7 @@ from noria.tools.result import Spill
 from noria.tools.workspace import Workspace
 
 if TYPE_CHECKING:
+    from noria.tools.place import Put
     from noria.tools.todo import Todo
 
 
@@ -61,6 +63,12 @@ class Run:
     def is_stopped(self) -> bool:
         """Whether the call was interrupted."""
         return self.stopped
+
+    def put(self, puts: Sequence[Put]) -> None:
+        """Put files in place, all or none, unless the call was interrupted. Raises ToolError."""
+        from noria.tools.place import place
+
+        place(puts, self.is_stopped)
 
     def diff(self) -> str:
         """How the call changed texts, as a unified diff; empty where it did not."""
