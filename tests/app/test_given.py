@@ -70,6 +70,21 @@ def test_what_is_off_is_not_offered_answers_plainly_and_is_no_notice(tmp_path: P
     assert not (tmp_path / "home" / "memory").exists()
 
 
+@pytest.mark.seed("C04", "D16", "D17", "E07", "E16")
+def test_a_name_that_is_not_there_answers_plainly_and_the_others_run(tmp_path: Path) -> None:
+    """D17, noria's form: an error result with what there is, and the other calls run. C04, D16, E07, E16, noria's form: no
+    name is dispatched before or beside the table; what a session has no use for (MCP, agents, skills) is not in it."""
+    (tmp_path / "work").mkdir(exist_ok=True)
+    given = settings(tmp_path)
+    names = ("subagent", "mcp_list_resources", "mcp_read_resource", "mcp_list_prompts", "mcp_get_prompt", "uploadFile",
+             "bash", "todoWrite")  # fmt: skip
+    *found, listed = ran(given, *(call(name) for name in names), call("list_dir"))
+    for name, result in zip(names, found, strict=True):
+        assert result.status == "error" and result.text.startswith(f"ERROR: unknown tool {name!r}")
+    assert all("The tools are: read_file, write_file" in r.text for r in found)
+    assert listed.status == "ok"
+
+
 @pytest.mark.seed("X12")
 def test_memory_is_the_user_s_and_lies_in_the_data_folder(tmp_path: Path) -> None:
     """X12, noria's form: what touches the agent's own state (the list of todos, memory) is given it by the session; it

@@ -49,7 +49,9 @@ def test_a_file_that_is_not_there(tmp_path: Path) -> None:
         read_schema(str(tmp_path / "none.json"))
 
 
+@pytest.mark.seed("I16")
 def test_what_is_one(tmp_path: Path) -> None:
+    """I16, noria's form: a JSON Schema (`--json-schema`), or a type in the library; there is no shorthand."""
     schema = {
         "$defs": {"n": {"type": ["integer", "null"], "minimum": 0, "format": "x"}},
         "type": "object", "additionalProperties": False, "required": ["a"],

@@ -315,10 +315,12 @@ def test_ids_on_the_wire_are_unique_and_agree() -> None:
 # -- body fields -------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.seed("I23", "W12")
+@pytest.mark.seed("I01", "I02", "I03", "I04", "I05", "I23", "W12")
 def test_nothing_is_sent_that_was_not_set() -> None:
+    """I01, I02, noria's form: temperature and output limit only where they are set; a stream asks for usage."""
     go = history(prompt("go"))
     assert body(go, tools=()).keys() == {"messages", "model", "stream", "stream_options"}
+    assert body(go)["stream_options"] == {"include_usage": True} and body(go)["tool_choice"] == "auto"
     assert body(go, tools=(), stream=False).keys() == {"messages", "model", "stream"}
     assert body(go).keys() == {"messages", "model", "stream", "stream_options", "tools", "tool_choice"}
     full = body(go, max_output_tokens=99, temperature=0.0, reasoning_effort="high")

@@ -302,7 +302,7 @@ def test_what_cannot_be_read_is_told() -> None:
 # -- glob --------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.seed("Z21", "E04")
+@pytest.mark.seed("Z21", "E04", "E19")
 @pytest.mark.parametrize(
     ("args", "names"),
     [

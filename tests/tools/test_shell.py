@@ -28,7 +28,7 @@ def size(text: str) -> int:
 # -- how it ends -------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.seed("D13", "Z42")
+@pytest.mark.seed("D13", "E08", "E17", "Z42")
 @pytest.mark.parametrize(
     ("command", "text"),
     [
@@ -50,6 +50,7 @@ def size(text: str) -> int:
     ],
 )
 def test_output_and_exit_code(tmp_path: Path, command: str, text: str) -> None:
+    """E08, E17, noria's form: both streams in the order in which they came, `exit code: N` behind them."""
     result = Bench(tmp_path).do("run_command", command=command)
     assert result.status == "ok"
     assert result.text == text

@@ -66,7 +66,7 @@ def image() -> list[Any]:
     return [Text("here"), Image("sha256:x", "image/png")]
 
 
-@pytest.mark.seed("A22", "D06", "D15", "D25", "W06")
+@pytest.mark.seed("A22", "D06", "D15", "D18", "D19", "D25", "W06")
 @pytest.mark.case("A02")
 @pytest.mark.parametrize("which", ["boom", "aboom"])
 @pytest.mark.parametrize(
@@ -197,7 +197,9 @@ def test_the_stage_after_a_tool_exists_and_is_empty(tmp_path: Path) -> None:
     assert len(seen) == 2 and seen[0] == "echo: hi"
 
 
+@pytest.mark.seed("D22")
 def test_a_note_comes_first(tmp_path: Path) -> None:
+    """D22: that and why arguments were rewritten stands before the result."""
     bench = Bench(tmp_path, echo)
 
     async def work() -> Result:
@@ -206,6 +208,7 @@ def test_a_note_comes_first(tmp_path: Path) -> None:
     assert bench.go(work).text == "a hook changed: text\nhi"
 
 
+@pytest.mark.seed("D21")
 def test_a_tool_with_a_schema_of_its_own_takes_one_mapping(tmp_path: Path) -> None:
     @tool(name="add", description="Add.", schema={"type": "object", "properties": {"a": {"type": "integer"}}})
     def add(args: dict[str, Any], *, run: Run) -> str:
