@@ -234,7 +234,7 @@ def test_a_key_from_a_command_is_not_shown(tmp_path: Path) -> None:
         ({"base_url": "http://h:port/v1"}, "is no address of a server"),
         ({"workspace": "/nowhere/at/all"}, "the workspace /nowhere/at/all does not exist; pass a folder"),
         ({"permission_mode": "yolo"}, "there is no permission mode 'yolo'; choose one of default, accept-edits"),
-        ({"sandbox": "strict"}, "the strict sandbox is not built yet"),
+        ({"sandbox": "loose"}, "there is no sandbox 'loose'; choose one of auto, strict, off"),
         ({"max_cost": 1.0}, "--max-cost needs the price of chat:m"),
         ({"system_file": "/nowhere.md"}, "cannot read /nowhere.md"),
     ],

@@ -67,7 +67,7 @@ MISTAKES = {
     "a temperature": ("[models.a]\ntemperature = 9", "config.toml:2: models.a.temperature must be from 0 to 2, not 9"),
     "a tool": ("tools = ['read_fil']", "config.toml:1: there is no tool 'read_fil'; did you mean read_file?"),
     "a model that nobody knows": ("model = 'nobody'", "unknown model nobody"),
-    "not built": ("sandbox = 'strict'", "config.toml:1: the strict sandbox is not built yet: use auto or off"),
+    "a folder": ("sandbox_write = 'build'", "config.toml:1: sandbox_write"),
 }  # fmt: skip
 
 

@@ -92,7 +92,7 @@ def test_after_a_crash_the_tasks_are_ended_and_the_model_is_told(
 ) -> None:
     with ModelServer([start(f"echo up; {sleeps(mark)}"), do(f"touch on; {sleeps(mark)}")]) as server:
         place = Place(tmp_path, server.url, dialect)
-        process = place.start("go")
+        process = place.start("go", "--sandbox", "off")  # a sandbox leaves nothing behind
         until(lambda: (place.work / "on").exists())
         process.kill()
         process.wait()

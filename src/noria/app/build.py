@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import msgspec
 
+from noria.app.boxed import Boxed
 from noria.app.learned import Learning, Windows
 from noria.app.report import Files, Record
 from noria.app.settings import Settings
@@ -294,12 +295,15 @@ async def _furnish(
     shared = brought.shared
     outputs = SpillFolder(_outputs(settings, session)) if brought.builtin else None
     workspace = Workspace(root)
-    processes = Processes(environment(hide=settings.secrets)) if brought.builtin else Processes({})
+    readable = (outputs.folder,) if outputs else ()
+    boxed = Boxed(settings, root, readable, lambda level, text: bus.publish(Notice(level, text)))
+    boxed.must()
+    processes = Processes(environment(hide=settings.secrets), boxed) if brought.builtin else Processes({})
+    processes.explain = boxed.explain
     nested = NestedGuidance(root, lambda call: toolbox.claims(call))
     post, threads = (nested.add,) if brought.builtin else (), shared.threads if shared else None
     toolbox = Toolbox(tools, workspace, processes, outputs, post=post, threads=threads)
     asked = "person" if can_ask else "pause" if settings.on_ask == "pause" else "deny"
-    readable = (outputs.folder,) if outputs else ()
     gate = Gates(
         tools, toolbox.claims, root, mode=settings.mode, asked=asked, readable=readable,
         folder=lambda: toolbox.processes.folder,
@@ -334,6 +338,7 @@ async def _furnish(
     if outputs is not None and house.opening is None and which.kind != "fork":
         await house.end_lost_tasks(outputs.folder)
     windows.tell, windows.say = house.driver.answer, lambda text: bus.publish(Notice("info", text))
+    house.closing.callback(boxed.close)
     if outputs is not None:
         _tidy(house, outputs, store is not None, clock.now())
     for close in (store and not shared and store.close, journal.close, own and model.aclose, toolbox.close):

@@ -152,8 +152,6 @@ def check(options: Options, env: Mapping[str, str]) -> Checked:
         given.web(config, env)
     except UsageError as error:
         problems.append(str(error))
-    if config.sandbox == "strict":
-        problems.append(f"{said_in(found.sources, 'sandbox')}: the strict sandbox is not built yet: use auto or off")
     problems += _tools(config, found.sources)
     needed = [config.model, *config.fallback_models] if config.model else []
     for name in dict.fromkeys([*needed, *config.models]):
@@ -189,6 +187,9 @@ MEANS: dict[str, str] = {
     "max_retries": "how often a request that failed for a passing reason is sent again",
     "permission_mode": "what may run without asking",
     "sandbox": "auto: commands run in one where the machine can; strict: refuse to run without; off",
+    "sandbox_network": "whether commands in the sandbox have the network",
+    "sandbox_write": "folders beside the workspace that commands in the sandbox may write",
+    "sandbox_memory": "MB that each process in the sandbox may have; 0 is no limit",
     "allow": "rules that let a call run without asking; they join those of every other source",
     "ask": "rules that have a call asked about in every mode; they join",
     "deny": "rules that forbid a call, over every other rule; they join",

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Generic, Literal, Protocol, TypeAlias, TypeVar
@@ -51,6 +50,29 @@ class Sink(Protocol):
         ...
 
 
+class Child(Protocol):
+    """A process that was created, to be waited for as a subprocess.Popen is. One that is no child of this process
+    (a sandbox's) has, as `ended`, a descriptor that can be read once it has ended."""
+
+    @property
+    def pid(self) -> int:
+        """Its number, as this process sees it; it leads a session and group of that number."""
+        ...
+
+    @property
+    def returncode(self) -> int | None:
+        """Its exit status once its end was taken; negative: the signal that ended it."""
+        ...
+
+    def poll(self) -> int | None:
+        """The exit status; None while it runs."""
+        ...
+
+    def wait(self) -> int:
+        """Waits for its end."""
+        ...
+
+
 S = TypeVar("S", bound=Sink)
 
 
@@ -73,7 +95,7 @@ class Held(Generic[S]):
         "tree",
     )
 
-    def __init__(self, process: subprocess.Popen[bytes], go: int, sinks: dict[int, Sink], mark: str, output: S) -> None:
+    def __init__(self, process: Child, go: int, sinks: dict[int, Sink], mark: str, output: S) -> None:
         """`go`: where a line lets it go (-1: it runs already); `sinks`: who takes what comes from each pipe, the
         output's first."""
         self.output = output
@@ -245,7 +267,8 @@ class Held(Generic[S]):
     def _watch(self, loop: asyncio.AbstractEventLoop) -> None:
         """Have `_exited` called when the shell has ended."""
         try:
-            self._pidfd = os.pidfd_open(self._process.pid)
+            ended: int | None = getattr(self._process, "ended", None)
+            self._pidfd = os.pidfd_open(self._process.pid) if ended is None else os.dup(ended)
         except (AttributeError, OSError):  # not Linux, or an old one: a thread waits
             waiting = loop.run_in_executor(None, self._process.wait)
             waiting.add_done_callback(lambda _: self._exited())

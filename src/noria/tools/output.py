@@ -117,6 +117,10 @@ class Output:
         start = max(start, first)
         return start, bytes(self._tail[start - first : start - first + most])
 
+    def ending(self, most: int) -> bytes:
+        """The last bytes that came after those of `head`, at most so many."""
+        return bytes(self._tail[-most:])
+
     def close(self) -> None:
         """No more will come; the file stays."""
         if self._file is not None:

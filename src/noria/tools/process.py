@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 from noria.core.events import Handle
 from noria.tools import proctree
 from noria.tools.environ import environment
-from noria.tools.held import Ending, Held, S, Sink
+from noria.tools.held import Child, Ending, Held, S, Sink
 from noria.tools.output import Output
 from noria.tools.result import Spill, ToolError
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from noria.tools.background import Tasks
     from noria.tools.output import Told
 
-__all__ = ["Done", "Ending", "Held", "Processes", "Sink", "Spawn", "Start", "end_group", "spawn"]
+__all__ = ["Child", "Done", "Ending", "Held", "Processes", "Sink", "Spawn", "Start", "end_group", "spawn"]
 
 LONGEST = 131_071  # bytes of one argument of a program (Linux: 32 pages)
 ROOMY = 1 << 18  # bytes that the output's pipe holds
@@ -62,7 +62,7 @@ class Start(NamedTuple):
     passed: tuple[int, ...] = ()
 
 
-Spawn: TypeAlias = Callable[[Start], "subprocess.Popen[bytes]"]
+Spawn: TypeAlias = Callable[[Start], Child]
 """Creates a process; it must lead a session of its own. Raises OSError, ValueError, ToolError where it cannot."""
 
 
@@ -100,7 +100,19 @@ class Done(NamedTuple):
 class Processes:
     """Starts the processes of one session, and ends what is left of them when the session ends."""
 
-    __slots__ = ("_count", "_env", "_outer", "_shell", "_spawn", "_tasks", "_token", "folder", "movable", "on_tasks")
+    __slots__ = (
+        "_count",
+        "_env",
+        "_outer",
+        "_shell",
+        "_spawn",
+        "_tasks",
+        "_token",
+        "explain",
+        "folder",
+        "movable",
+        "on_tasks",
+    )
 
     def __init__(self, env: Mapping[str, str] | None = None, spawn: Spawn = spawn) -> None:
         """`env`: see `environment`, which is the default. `spawn`: what creates them."""
@@ -112,6 +124,7 @@ class Processes:
         self._count = 0
         self._shell = ""
         self._tasks: Tasks | None = None
+        self.explain: Callable[[str], str] = _nothing  # a line for the model on what made a command fail, by its output
         self.folder = ""  # where the last command ended and the next begins; empty: in the workspace
         self.on_tasks: Callable[[Tasks], None] | None = None  # is told when there are any for the first time
         self.movable: set[Held[Output]] = set()  # commands that are waited for, and could go on in the background
@@ -281,6 +294,10 @@ class Processes:
     def kill(self) -> None:
         """The same at once, by KILL and without waiting: for a program that is about to exit."""
         proctree.kill_all(proctree.Tree(-1, self._token), everywhere=True)
+
+
+def _nothing(output: str) -> str:
+    return ""
 
 
 class _Kept:

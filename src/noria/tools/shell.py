@@ -24,6 +24,7 @@ TIMEOUT = 120.0
 LONGEST = 600.0
 BRIEF = 0.5  # seconds for which a command that goes to the background is waited for: most mistakes show at once
 STARE = 2.0  # seconds that a program may take to notice that nobody sits at a terminal
+SEEN = 10_000  # bytes of the end of an output that are looked at for what made the command fail
 LONG = 10.0  # seconds from which on it is told how long a command took
 NEXT = "[the next command starts in "
 GONE = "where the last command ended, is not there any more"
@@ -220,6 +221,10 @@ class Running:
             output = bytes(held.output.head)
             if any(sign in output for sign in _ASKS):
                 notes.append("[there is no terminal and stdin is empty: pass as arguments what a program asks for]")
+            output += held.output.ending(SEEN)
+            note = self._run.processes.explain(output.decode("utf-8", "replace"))
+            if note:
+                notes.append(note)
         if held.ended:
             names = ", ".join(held.ended)
             notes.append(

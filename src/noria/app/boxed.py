@@ -1,0 +1,105 @@
+"""What creates the processes of a session: the sandbox, or nothing around them where there is none and that may be so.
+
+Owns: which of both, what the sandbox is to hold by the settings, and what a person is told of it. Must not know: how a
+sandbox is made. Nothing of it is loaded before the first command.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Literal
+
+from noria.app.settings import Settings
+from noria.core.errors import UsageError
+from noria.tools.process import Child, Start, spawn
+from noria.tools.result import ToolError
+
+if TYPE_CHECKING:
+    from noria.guard.sandbox import Sandbox
+    from noria.guard.sandbox_places import Plan
+    from noria.guard.sandbox_said import Explained
+
+Say = Callable[[Literal["info", "warning", "error"], str], None]
+
+
+class Boxed:
+    """Implements tools.process.Spawn for one session."""
+
+    def __init__(self, settings: Settings, root: str, readable: tuple[str, ...], say: Say) -> None:
+        """`root`: the workspace; `readable`: folders among noria's own that commands may read; `say` tells a person."""
+        self._settings, self._root, self._readable, self._say = settings, root, readable, say
+        self._box: Sandbox | None = None
+        self._explained: Explained | None = None
+        self._without = settings.sandbox == "off"
+
+    def __call__(self, start: Start) -> Child:
+        """Create a process. Raises OSError or ToolError where it cannot be."""
+        if self._without:
+            return spawn(start)
+        if self._box is None:
+            self._open()
+        return spawn(start) if self._box is None else self._box.spawn(start)
+
+    def must(self) -> None:
+        """Where nothing may run without a sandbox: make it now. Raises UsageError where there is none."""
+        if self._settings.sandbox == "strict" and self._box is None:
+            try:
+                self._open()
+            except ToolError as error:
+                raise UsageError(f"--sandbox strict: {error}") from None
+
+    def _open(self) -> None:
+        """Make the sandbox, or find that there is none. Raises ToolError where nothing may run then."""
+        from noria.guard.sandbox import NoSandbox, Sandbox
+        from noria.guard.sandbox_places import Plan
+
+        strict = self._settings.sandbox == "strict"
+        box = Sandbox(self._plan, ("bubblewrap",) if strict else ("bubblewrap", "landlock"))
+        try:
+            box.start()
+        except NoSandbox as error:
+            if strict:
+                raise ToolError(error.strerror) from None
+            bare = Sandbox(lambda: Plan(self._root, ()))
+            try:
+                bare.start()
+            except NoSandbox:
+                self._without = True
+                self._say("warning", f"commands run without a sandbox: {error.strerror}")
+                return
+            bare.close()  # there is one, and something in the workspace keeps it from being made
+            raise ToolError(f"nothing was run: {error.strerror}. A person can say --sandbox off") from None
+        self._box = box
+        if box.kind == "landlock":
+            from noria.guard.sandbox_landlock import NOT_HELD
+
+            self._say("info", f"commands run in a sandbox of Landlock, for there is no bubblewrap; {NOT_HELD}")
+
+    def _plan(self) -> Plan:
+        from noria.guard.sandbox_places import plan
+
+        settings = self._settings
+        private = (settings.data, settings.config_folder) if settings.config_folder else (settings.data,)
+        return plan(
+            self._root, writable=[os.path.expanduser(path) for path in settings.sandbox_write],
+            readable=self._readable, private=private, network=settings.sandbox_network,
+            memory=settings.sandbox_memory << 20,
+        )  # fmt: skip
+
+    def explain(self, output: str) -> str:
+        """A line for the model where a command failed for the sandbox, by what it printed; else empty. Each kind of
+        failure is explained once."""
+        if self._box is None:
+            return ""
+        if self._explained is None:
+            from noria.guard.sandbox_said import Explained
+
+            assert self._box.plan is not None
+            self._explained = Explained(self._box.plan)
+        return self._explained.note(output)
+
+    def close(self) -> None:
+        """End the sandbox with everything in it."""
+        if self._box is not None:
+            self._box.close()

@@ -1,0 +1,87 @@
+"""What a model is told when a command failed for the sandbox: what holds it, and what to do instead.
+
+Owns: the signs of it in what programs print, and the texts. Must not know: the command, or how it was run. A sign is a
+guess; so a note says what the sandbox does, not that it is the cause.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from noria.guard.sandbox_places import Plan
+
+LOOKED_AT = 20_000  # characters of the output, half from each end
+
+_NETWORK: Final = re.compile(
+    r"network is unreachable|could not resolve (host|proxy)|temporary failure in name resolution"
+    r"|name or service not known|no address associated|getaddrinfo|enotfound|eai_again|enetunreach|dns error"
+    r"|failed to lookup address"
+    r"|unable to resolve|no route to host|network unreachable|no such host|unknownhostexception"
+    r"|failed to establish a new connection|nodename nor servname|connection error",
+    re.IGNORECASE,
+)
+_READ_ONLY: Final = re.compile(r"read-only file system|erofs|readonly filesystem|read-only filesystem", re.IGNORECASE)
+_REPOSITORY: Final = re.compile(
+    r"could not (lock|write) config file|\.git/(config|hooks)\b.*(read-only|busy|denied)|unable to write .*config"
+    r"|(read-only|busy|denied).*\.git/(config|hooks)",
+    re.IGNORECASE,
+)
+_DENIED: Final = re.compile(r"permission denied|operation not permitted|eacces|eperm", re.IGNORECASE)
+_PATH: Final = re.compile(r"(?:~|/[\w.@+-]+)(?:/[\w.@+-]+)*")
+_PROCESSES: Final = re.compile(r"resource temporarily unavailable|can't start new thread|fork: retry", re.IGNORECASE)
+_SPACES: Final = re.compile(r"unshare|user ?namespace|clone_new|mount: |bwrap: |docker daemon|podman", re.IGNORECASE)
+
+
+class Explained:
+    """Explains each kind of failure once in a session."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+        self._told: set[str] = set()
+
+    def note(self, output: str) -> str:
+        """The line for a command that failed and printed this; empty where it does not look like the sandbox's doing,
+        or where this was told before."""
+        if len(output) > LOOKED_AT:
+            output = output[: LOOKED_AT // 2] + "\n" + output[-LOOKED_AT // 2 :]
+        for kind, text in self._found(output):
+            if kind not in self._told:
+                self._told.add(kind)
+                return f"[sandbox: {text}]"
+        return ""
+
+    def _found(self, output: str) -> list[tuple[str, str]]:
+        plan, found = self._plan, list[tuple[str, str]]()
+        if not plan.network and _NETWORK.search(output):
+            found.append((
+                "network",
+                "commands have no network, only 127.0.0.1 of their own. Do not retry; use what is installed, or ask "
+                "the person (sandbox_network = true in config.toml, or --sandbox off)",
+            ))  # fmt: skip
+        if _REPOSITORY.search(output):
+            found.append((
+                "repository",
+                ".git/config and .git/hooks can only be read, for git runs what they say; commits and branches work. "
+                "Use git -c key=value for a setting, or ask the person",
+            ))  # fmt: skip
+        elif _READ_ONLY.search(output) or self._denied(output):
+            found.append((
+                "files",
+                f"commands can write in {plan.workspace} and in /tmp (which is theirs alone), read most of the rest, "
+                "and not see keys. Work there, or ask the person (sandbox_write = [folder] in config.toml)",
+            ))  # fmt: skip
+        if plan.processes and _PROCESSES.search(output):
+            found.append(("processes", f"commands may have {plan.processes:,} processes and threads at once"))
+        if _DENIED.search(output) and _SPACES.search(output):
+            found.append(("spaces", "there are no mounts, name spaces or containers inside of it. Ask the person"))
+        return found
+
+    def _denied(self, output: str) -> bool:
+        """Whether something was refused at a path where the sandbox refuses."""
+        for line in output.splitlines():
+            if _DENIED.search(line):
+                for path in _PATH.findall(line):
+                    if path.startswith("~") or self._plan.how(path) in ("hidden", "read"):
+                        return True
+        return False
