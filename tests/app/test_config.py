@@ -38,7 +38,10 @@ def test_built_in_values(tmp_path: Path) -> None:
     assert (got.mode, got.sandbox, got.max_steps, got.max_retries, got.tools) == ("default", "auto", 40, 4, ())
     url = "https://api.openai.com/v1"
     profile = profile_of("chat", url, "m")
-    assert got.models == (Endpoint(name="chat:m", model="m", base_url=url, key="sk-test", profile=profile),)
+    told = "OPENAI_API_KEY (or key_env of the model)"
+    assert got.models == (
+        Endpoint(name="chat:m", model="m", base_url=url, key="sk-test", key_from=told, profile=profile),
+    )
 
 
 def test_flags_beat_environment_beats_file(tmp_path: Path) -> None:
@@ -90,8 +93,8 @@ def test_a_configured_model(tmp_path: Path) -> None:
     got = settings(tmp_path, file, {"SECOND": " sk-2 "}, model=None)
     assert got.models == (
         Endpoint(
-            name="mine", model="big-1", base_url="https://models.example/v1", key="sk-2", headers={"x-team": "a"},
-            context_window=1_000, max_output_tokens=50, price=Price(3.0, 15.0),
+            name="mine", model="big-1", base_url="https://models.example/v1", key="sk-2", key_from="SECOND",
+            headers={"x-team": "a"}, context_window=1_000, max_output_tokens=50, price=Price(3.0, 15.0),
         ),
     )  # fmt: skip
 

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import re
+import time
 from pathlib import Path
 
 import msgspec
 import pytest
 
 from noria.app.config import load, read
+from noria.app.explain import explain
 from noria.app.settings import Options, Settings
 from noria.app.shown import MASK, show
 from noria.core.errors import UsageError
+from noria.models.catalog import auth_headers
 
 HEAD = "[models.a]\nbase_url = 'https://models.example/v1'\n"
 
@@ -51,6 +55,73 @@ def test_a_command_does_not_read_the_prompt(tmp_path: Path) -> None:
     """What comes on stdin is the prompt's."""
     (endpoint,) = settings(tmp_path, "key_command = 'sh -c \"cat; echo k\"'").models
     assert endpoint.key == "k"
+
+
+@pytest.mark.parametrize(
+    ("command", "says"),
+    [
+        ("false", "it ended with 1"),
+        ("/nowhere/key --now", "'/nowhere/key --now' cannot be started \\(No such file"),
+        ('"open', "cannot be started \\(No closing quotation"),
+        ("  ", "it is blank"),
+        ("printf ' \\n '", "it printed nothing"),
+        ("sh -c 'echo locked >&2; exit 3'", "it ended with 3 \\(locked\\)"),
+        ("yes", "it prints far more than a key"),
+        ("sh -c 'yes >&2'", "it prints far more than a key"),
+    ],
+)
+def test_a_command_that_gives_no_key_says_why(tmp_path: Path, command: str, says: str) -> None:
+    """In one line, with what it said itself; what prints without end is ended at once."""
+    with pytest.raises(UsageError, match=f"^key_command of a failed: .*{says}.*: it has to print the key alone$"):
+        settings(tmp_path, f"key_command = {msgspec.json.encode(command).decode()}")
+
+
+def test_a_command_that_leaves_something_running_has_printed_its_key(tmp_path: Path) -> None:
+    """What it started holds its output open."""
+    began = time.monotonic()
+    (endpoint,) = settings(tmp_path, "key_command = 'sh -c \"sleep 25 & echo k\"'").models
+    assert endpoint.key == "k" and time.monotonic() - began < 20
+
+
+@pytest.mark.seed("X19")
+@pytest.mark.parametrize(
+    ("toml", "env", "says"),
+    [
+        ("keys_env = ['A', 'B']", {"A": "k1", "B": "k2"}, "check A and B and --base-url"),
+        ("key_env = 'A'", {"A": "k1"}, "check A and --base-url"),
+        ("key_command = 'echo k1'", {}, "check key_command of the model and"),
+        ("", {"OPENAI_API_KEY": "k1"}, "check OPENAI_API_KEY \\(or key_env of the model\\) and"),
+        ("base_url = 'https://openrouter.ai/api/v1'", {"OPENROUTER_API_KEY": "k1"}, "check OPENROUTER_API_KEY "),
+    ],
+)
+def test_a_refused_key_is_looked_for_where_it_came_from(
+    tmp_path: Path, toml: str, env: dict[str, str], says: str
+) -> None:
+    head = "" if "base_url" in toml else HEAD
+    (tmp_path / "config.toml").write_text((head or "[models.a]\n") + toml)
+    got = load(Options(workspace=str(tmp_path), model="a"), {"NORIA_HOME": str(tmp_path), **env})
+    assert re.search(says, explain("auth", "no", got.models[0]))
+
+
+def test_a_login_in_the_address_is_in_no_text_and_goes_along_where_there_is_no_key(tmp_path: Path) -> None:
+    url = "http://ada:se%40cret@127.0.0.1:9/v1"
+    with_key, without = (
+        load(Options(workspace=str(tmp_path), model="chat:m", base_url=url), {"NORIA_HOME": str(tmp_path), **env})
+        for env in ({"OPENAI_API_KEY": "k"}, {})
+    )
+    assert auth_headers(with_key.models[0]) == [("authorization", "Bearer k")]
+    assert auth_headers(without.models[0]) == [("authorization", "Basic YWRhOnNlQGNyZXQ=")]
+    for reason in ("auth", "network", "unknown_model", "quota"):
+        for detail in ("", "cannot connect"):
+            assert "cret" not in explain(reason, detail, without.models[0])
+
+
+def test_what_follows_a_hash_is_no_part_of_an_address(tmp_path: Path) -> None:
+    got = load(
+        Options(workspace=str(tmp_path), model="chat:m", base_url="http://127.0.0.1:9/v1#top"),
+        {"NORIA_HOME": str(tmp_path)},
+    )
+    assert got.models[0].base_url == "http://127.0.0.1:9/v1"
 
 
 @pytest.mark.seed("X19")

@@ -60,13 +60,13 @@ def resolve(name: str, entries: Mapping[str, ModelEntry], base_url: str | None, 
         dialect, model = _named(name, entries)
         entry = ModelEntry()
     usual, url_variable, _ = USUAL[dialect]
-    url = (base_url or entry.base_url or env.get(url_variable, "")).strip() or usual
+    url = (base_url or entry.base_url or env.get(url_variable, "")).partition("#")[0].strip() or usual
     profile = changed(fitting(profile_of(dialect, url, model), model), entry.profile)
     auth = entry.auth or profile.auth or AUTH.get(dialect, "bearer")
     key, keys, command = _keys(name, entry, usual_key(dialect, url), url, env) if auth != "none" else ("", (), "")
     endpoint = Endpoint(
         name=name, model=model, base_url=url, dialect=dialect, key=key, keys=keys, key_command=command,
-        auth=auth if key else "none",
+        key_from=_key_from(entry, usual_key(dialect, url), command, env), auth=auth if key else "none",
         headers=entry.headers, context_window=entry.context_window or context_window(model),
         max_output_tokens=entry.max_output_tokens,
         price=entry.price or list_price(model),
@@ -146,21 +146,20 @@ def _keys(
     if key:
         return key, tuple(more), ""
     if entry.key_command:
-        key = _ask_command(name, entry.key_command)
+        from noria.app.key_command import ask
+
+        key = ask(name, entry.key_command)
     if not key and not local(url):
         raise NothingToAsk(f"no key for {name} at {url}: set {' or '.join(variables)} in the environment")
     return key, (), entry.key_command if key else ""
 
 
-def _ask_command(name: str, command: str) -> str:
-    """What the command of `key_command` prints first. Raises UsageError where it does not."""
-    import shlex
-    import subprocess
-
-    try:
-        done = subprocess.run(
-            shlex.split(command), stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=30, check=True
-        )
-    except (OSError, ValueError, subprocess.SubprocessError) as error:
-        raise UsageError(f"key_command of {name} failed: {error}") from None
-    return done.stdout.strip().partition("\n")[0].strip()
+def _key_from(entry: ModelEntry, usual: tuple[str, ...], command: str, env: Mapping[str, str]) -> str:
+    """Where a person looks after a key that was refused: the variables that are set, of `key_env` the first."""
+    if command:
+        return "key_command of the model"
+    found = [v for v in entry.key_variables if env.get(v, "").strip()]
+    first = [v for v in found if v not in entry.keys_env][:1]
+    if found:
+        return " and ".join((*first, *(v for v in found if v in entry.keys_env)))
+    return " or ".join(entry.key_variables) or f"{usual[0]} (or key_env of the model)"

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from noria.app.endpoint import USUAL
 from noria.models.catalog import Endpoint
+from noria.models.proxies import shown_url
 
 # kind: what happened, where the provider has not said it better, and what to do. {model}, {url} and {dialect} are the
-# endpoint's, {key} is the variable that usually has its key.
+# endpoint's (the address without a login in it), {key} is where its key comes from.
 TEXTS: dict[str, tuple[str, str]] = {
-    "auth": ("{url} refused the key", "check {key} (or key_env of the model) and --base-url"),
+    "auth": ("{url} refused the key", "check {key} and --base-url"),
     "quota": ("the account at {url} has no credit left", "top it up, or choose another --model"),
     "rate_limited": ("{url} limits the rate", "it did so after every retry: wait a while"),
     "overloaded": ("{url} is overloaded", "it was so after every retry: wait a while"),
@@ -38,11 +39,12 @@ def explain(reason: str, detail: str, endpoint: Endpoint, wait: int = 0) -> str:
     what, advice = TEXTS.get(reason, (reason.replace("_", " ") or "the turn failed", "try again"))
     if wait:
         advice = f"it asks to wait {_span(wait)}: try again then, or choose another --model"
-    usual = USUAL.get(endpoint.dialect, USUAL["chat"])
-    names = {"model": endpoint.model, "url": endpoint.base_url, "dialect": endpoint.dialect, "key": usual[2]}
+    url = shown_url(endpoint.base_url)
+    key = endpoint.key_from or f"{USUAL.get(endpoint.dialect, USUAL['chat'])[2]} (or key_env of the model)"
+    names = {"model": endpoint.model, "url": url, "dialect": endpoint.dialect, "key": key}
     said = " ".join(detail.split())[:500] if reason not in ("repeated", "cut", "stopped") else ""
-    if said and endpoint.base_url.split("/")[2] not in said:
-        said = f"{endpoint.base_url}: {said}"
+    if said and url.split("/")[2] not in said:
+        said = f"{url}: {said}"
     return f"{said or what.format(**names)}: {advice.format(**names)}"
 
 

@@ -53,7 +53,8 @@ def reasons(model: str) -> bool:
 class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
     """A configured model: `name` is noria's word for it, `model` the provider's. What is 0, empty or None is left out.
 
-    `keys`: those that may be used instead of `key` (keys.py); `key_command`: what gave it, and can be asked again.
+    `keys`: those that may be used instead of `key` (keys.py); `key_command`: what gave it, and can be asked again;
+    `key_from`: what to name where a person has to look after the key.
     `auth`: how the key goes along: `bearer`, `x-api-key`, `api-key`, `x-goog-api-key` (headers), `query` (`?key=`),
     `none`. `context_window` and `max_output_tokens` in tokens.
     """
@@ -65,6 +66,7 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
     key: str = ""
     keys: tuple[str, ...] = ()
     key_command: str = ""
+    key_from: str = ""
     auth: str = "bearer"
     headers: dict[str, str] = {}
     stream: bool = True
@@ -126,8 +128,13 @@ def join(base_url: str, path: str) -> str:
 
 
 def auth_headers(endpoint: Endpoint) -> list[tuple[str, str]]:
-    """The key as a header, then the configured headers, which may replace it."""
+    """The key as a header, else a login in the address (RFC 7617); the configured headers may replace either."""
     named: dict[str, str] = {}
+    if not endpoint.key and "@" in endpoint.base_url:
+        from noria.models.proxies import login
+
+        if basic := login(endpoint.base_url):
+            named["authorization"] = basic
     if endpoint.key and endpoint.auth == "bearer":
         named["authorization"] = f"Bearer {endpoint.key}"
     elif endpoint.key and endpoint.auth in ("x-api-key", "api-key", "x-goog-api-key"):

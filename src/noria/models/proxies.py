@@ -49,14 +49,18 @@ def _parse(value: str, name: str) -> Proxy:
             f"{name} names a proxy that cannot be used: an address like http://host:port is needed (SOCKS is not "
             "supported); correct it, or name the server in NO_PROXY",
         )
-    authorization = ""
-    if parts.username is not None:
-        from base64 import b64encode
-
-        login = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
-        authorization = "Basic " + b64encode(login.encode()).decode("ascii")
     tls = parts.scheme == "https"
-    return Proxy(host, port or (443 if tls else 80), tls, authorization)
+    return Proxy(host, port or (443 if tls else 80), tls, login(value if "://" in value else "http://" + value))
+
+
+def login(url: str) -> str:
+    """The header value for the login in an address (`https://name:word@host`); empty where there is none."""
+    parts = urlsplit(url)
+    if parts.username is None:
+        return ""
+    from base64 import b64encode
+
+    return "Basic " + b64encode(f"{unquote(parts.username)}:{unquote(parts.password or '')}".encode()).decode("ascii")
 
 
 def exempt(host: str, port: int, no_proxy: str) -> bool:

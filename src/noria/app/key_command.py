@@ -1,0 +1,80 @@
+"""The command of `key_command`, asked once at the start: what it prints first is the key.
+
+Owns: how it is run then, and the words for what goes wrong. Must not know: whose key it is. It stays in the foreground,
+for it may have to ask a person at the terminal (a password manager); asked again later, in the middle of a turn, it is
+`models.keys` that runs it.
+"""
+
+from __future__ import annotations
+
+import os
+import selectors
+import shlex
+import subprocess
+import time
+
+from noria.core.errors import UsageError
+
+PATIENCE = 30.0  # seconds that it may take
+MOST = 65_536  # bytes that it may print
+
+
+def ask(name: str, command: str) -> str:
+    """The first line that it prints. Raises UsageError, which says what it did instead and what it said of that."""
+    try:
+        words = shlex.split(command)
+        process = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    except IndexError:
+        raise _failed(name, "it is blank") from None
+    except (OSError, ValueError) as error:
+        raise _failed(name, f"{command!r} cannot be started ({getattr(error, 'strerror', None) or error})") from None
+    try:
+        out, err = _printed(process, time.monotonic() + PATIENCE)
+        status = process.poll()
+    finally:
+        if process.poll() is None:
+            process.kill()
+        process.wait()
+        for pipe in (process.stdout, process.stderr):
+            if pipe:
+                pipe.close()
+    said = err.decode("utf-8", "replace").strip().rpartition("\n")[2].strip()[:200]
+    about = f" ({said})" if said else ""
+    if status is None:
+        long = len(out) >= MOST or len(err) >= MOST
+        raise _failed(name, f"it prints far more than a key{about}" if long else f"no key in {PATIENCE:g} s{about}")
+    if status:
+        raise _failed(name, f"it ended with {status}{about}")
+    key = out.decode("utf-8", "replace").strip().partition("\n")[0].strip()
+    if not key:
+        raise _failed(name, f"it printed nothing{about}")
+    return key
+
+
+def _failed(name: str, what: str) -> UsageError:
+    return UsageError(f"key_command of {name} failed: {what}; run it by hand: it has to print the key alone")
+
+
+def _printed(process: subprocess.Popen[bytes], ends: float) -> tuple[bytes, bytes]:
+    """What it prints until it ends, however long something that it started holds the pipes; of each at most MOST."""
+    found: dict[object, bytearray] = {process.stdout: bytearray(), process.stderr: bytearray()}
+    with selectors.DefaultSelector() as waiting:
+        for pipe in (process.stdout, process.stderr):
+            if pipe:
+                os.set_blocking(pipe.fileno(), False)
+                waiting.register(pipe, selectors.EVENT_READ)
+        over = False
+        while time.monotonic() < ends and max(map(len, found.values())) < MOST:
+            over = over or process.poll() is not None
+            ready = waiting.select(0 if over else 0.02) if waiting.get_map() else []
+            if over and not ready:
+                break
+            if not waiting.get_map():
+                time.sleep(0.01)
+            for each, _ in ready:
+                data = os.read(each.fd, 65_536)
+                found[each.fileobj] += data
+                if not data:
+                    waiting.unregister(each.fileobj)
+    out, err = found.values()
+    return bytes(out), bytes(err)
