@@ -23,13 +23,15 @@ DEEPEST = 200  # nested parts
 class Word(msgspec.Struct, frozen=True):
     """A word of a command after its quotes are removed. `fixed`: it is exactly `text` whatever happens; else `text` is
     the part before the first expansion, and what follows is known only when it runs. `pattern`: not fixed for nothing
-    but file name patterns (`*`, `?`, `[`, `{`), so that it becomes names, or stays. `variable`: the one whose content
-    follows `text`, where nothing else does but plain characters."""
+    but file name patterns (`*`, `?`, `[`, `{`), so that it becomes names, or stays; then `raw` is the pattern, where
+    nothing in it is quoted. `variable`: the one whose content follows `text`, where nothing else does but plain
+    characters."""
 
     text: str
     fixed: bool = True
     pattern: bool = False
     variable: str = ""
+    raw: str = ""
 
 
 class Redirect(msgspec.Struct, frozen=True):
@@ -265,7 +267,9 @@ class _Reader:
         text = ""
         for piece, fixed, pattern in self._pieces(node):
             if not fixed:
-                return Word(text, fixed=False, pattern=pattern and self._only_patterns(node), variable=_variable(node))
+                named = pattern and self._only_patterns(node)
+                raw = _of(node) if named and not re.search(r"[\\\"'$`]", _of(node)) else ""
+                return Word(text, fixed=False, pattern=named, variable=_variable(node), raw=raw)
             text += piece
         return Word(text)
 

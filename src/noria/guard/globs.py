@@ -135,6 +135,10 @@ class PathPattern(msgspec.Struct, frozen=True):
             return False
         return self._named(self.prefix + path[len(real) :], path)
 
+    def place(self, root: str) -> str:
+        """The real path of the folders, or the file, that it begins with; blank where it begins with none."""
+        return os.path.realpath(os.path.join("/" if self.absolute else root, self.prefix)) if self.prefix else ""
+
     def _named(self, relative: str, path: str) -> bool:
         found = _compiled(self.regex).fullmatch(relative)
         if found is None:

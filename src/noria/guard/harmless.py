@@ -33,6 +33,37 @@ def only_reads(command: str, folder: str, inside: Inside) -> str:
     return why
 
 
+def each_only_reads(parsed: Parsed, folder: str, inside: Inside) -> list[str]:
+    """The same for each command of a line that is not known to only read as a whole, its redirections apart: what it
+    does before the others have done anything."""
+    odd = next((n for n in (*parsed.set_, *(n for n, _ in parsed.loops)) if not _OWN.fullmatch(n)), "")
+    why = parsed.unclear or (
+        "the line leaves something running, evaluates variables, defines functions or sets what others look at"
+        if parsed.background or parsed.evaluates or parsed.functions or odd
+        else ""
+    )
+    folders = _folders(parsed, folder, inside) or ([folder] if inside(folder) else [])
+    if why or not folders:
+        return [why or "it is run in a folder outside"] * len(parsed.commands)
+    loops = {name: all(_begins(w) for w in words) for name, words in parsed.loops if all(map(_stays, words))}
+    found = [_command(c, folders, inside, loops) or _goes_out(c, folder, inside) for c in parsed.commands]
+    quiet = all(f or unwrapped(c).name != "git" for f, c in zip(found, parsed.commands, strict=True))
+    if not quiet and not runs_nothing(folder):
+        return [f or ("git" if unwrapped(c).name == "git" else "") for f, c in zip(found, parsed.commands, strict=True)]
+    return found
+
+
+def _goes_out(command: Simple, folder: str, inside: Inside) -> str:
+    """Why a `cd` is none within; blank for any other command."""
+    match list(unwrapped(command).words):
+        case [Word(text="cd", fixed=True), Word(fixed=True, text=target)] if target and target[0] not in "-~":
+            return "" if inside(os.path.realpath(os.path.join(folder, target))) else "it goes to another folder"
+        case [Word(text="cd", fixed=True), *_]:
+            return "it goes to another folder"
+        case _:
+            return ""
+
+
 def _whole(parsed: Parsed) -> str:
     """What of the line as a whole tells that it may do more than read."""
     if parsed.background:

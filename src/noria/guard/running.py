@@ -1,0 +1,132 @@
+"""A command line as all that it runs: every simple command of it, and what each of those runs in turn.
+
+Owns: following wrappers and scripts to their end. Must not know: rules, modes, which commands do harm. What is nested
+too deeply is unknown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import lru_cache
+
+import msgspec
+
+from noria.guard.command import Parsed, Redirect, Simple, Word, parse
+from noria.guard.globs import UNKNOWN
+from noria.guard.wrappers import git_command, runs
+
+DEEPEST = 8  # scripts in scripts, wrappers in wrappers
+
+
+class Running(msgspec.Struct, frozen=True):
+    """A command that is run. `inner`: what it runs in turn, each with the place of its first word among this one's (-1:
+    in none). `plain`: it does nothing but run these. `unknown`: why there may be more. `perhaps`: it may be run, or be
+    an argument only. `function`: it calls one of the line's own."""
+
+    command: Simple
+    inner: tuple[tuple[int, Running], ...] = ()
+    scripts: tuple[Line, ...] = ()
+    plain: bool = False
+    unknown: str = ""
+    perhaps: bool = False
+    function: bool = False
+
+    @property
+    def text(self) -> str:
+        """Its words, joined by a blank; `UNKNOWN` stands for what is known only when it runs."""
+        return joined(self.command.words)
+
+    def all(self) -> Iterator[Running]:
+        """This one and all that it runs, scripts included."""
+        yield self
+        for _, each in self.inner:
+            yield from each.all()
+        for line in self.scripts:
+            yield from line.all()
+
+    def lines(self) -> Iterator[Line]:
+        """The scripts that it runs, and those that they run."""
+        for _, each in self.inner:
+            yield from each.lines()
+        for line in self.scripts:
+            yield line
+            for each in line.runs:
+                yield from each.lines()
+
+
+class Line(msgspec.Struct, frozen=True):
+    """A command line and what it runs, command by command as in `parsed.commands`."""
+
+    parsed: Parsed
+    runs: tuple[Running, ...]
+    perhaps: bool = False
+
+    def all(self) -> Iterator[Running]:
+        """Every command that it may run."""
+        for each in self.runs:
+            yield from each.all()
+
+    def redirects(self) -> Iterator[Redirect]:
+        """Every redirection, those of its scripts included."""
+        yield from self.parsed.redirects
+        for each in self.runs:
+            for line in each.lines():
+                yield from line.parsed.redirects
+
+
+@lru_cache(maxsize=64)
+def follow(text: str) -> Line:
+    """The command line and all that it runs."""
+    return _line(text, 0, False)
+
+
+def _line(text: str, depth: int, perhaps: bool) -> Line:
+    parsed = parse(text)
+    commands = parsed.commands
+    return Line(parsed, tuple(_running(c, parsed.functions, depth, perhaps, True) for c in commands), perhaps)
+
+
+def _running(command: Simple, functions: tuple[str, ...], depth: int, perhaps: bool, loose: bool) -> Running:
+    """`loose`: what follows may be tried at every word; not again within such a try."""
+    if depth > DEEPEST:
+        return Running(command, unknown="what is nested this deeply", perhaps=perhaps)
+    found = runs(command.words, functions)
+    inner = tuple(
+        (
+            each.at,
+            _running(
+                Simple(each.words, each.assigned), functions, depth + 1, perhaps or each.perhaps, not each.perhaps
+            ),
+        )
+        for each in found.inner
+        if each.words and (loose or not each.perhaps)
+    )
+    scripts = tuple(_line(each.text, depth + 1, perhaps or each.perhaps) for each in found.scripts)
+    function = bool(command.name) and command.name in functions
+    return Running(command, inner, scripts, found.plain, found.unknown, perhaps, function)
+
+
+def joined(words: tuple[Word, ...]) -> str:
+    """The words, joined by a blank."""
+    return " ".join(w.text if w.fixed else w.text + UNKNOWN for w in words)
+
+
+def spellings(words: tuple[Word, ...]) -> Iterator[str]:
+    """The texts of a command under which a rule that forbids or asks has to find it: as it is, by its name without a
+    folder, and git's without the options before its command."""
+    text = joined(words)
+    yield text
+    if not words or not words[0].fixed:
+        return
+    folder, slash, name = words[0].text.rpartition("/")
+    if slash:
+        words = (Word(name), *words[1:])
+        yield joined(words)
+    if name == "git" and (at := git_command(words)) > 1:
+        yield joined((words[0], *words[at:]))
+    del folder
+
+
+def loosely(words: tuple[Word, ...]) -> str:
+    """The text in which an unknown word may also be none, or several."""
+    return joined(words).replace(f" {UNKNOWN}", UNKNOWN)
