@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from noria.app.approvals import Approval
+from noria.cli.approvals import lines
 from noria.cli.progress import plain
-from noria.cli.terminal import question
-from noria.core.content import make_call
 from noria.testing import ModelServer
 from tests.cli.kit import House
 
@@ -143,10 +143,9 @@ def test_in_the_background_nobody_is_asked(house: House) -> None:
 
 
 def test_the_question_cannot_be_forged_by_control_characters() -> None:
-    call = make_call("run_command", '{"command": "rm -rf /\\u001b[2K\\recho hi\\n\\u009b2K", "timeout": 5}')
-    asked = question(call)
-    assert "rm -rf /" in asked
-    assert "echo hi" in asked
+    wild = {"command": "rm -rf /\x1b[2K\recho hi\n\x9b2K \u202etxt.sh", "timeout": 5}
+    asked = "\n".join(lines(Approval("c1", "run_command", wild, command=wild["command"])))
+    assert "rm -rf /\u241b[2K\u240decho hi" in asked and "<U+009B>2K <U+202E>txt.sh" in asked
     assert "timeout: 5" in asked
     assert not set(plain(asked)) & {"\x1b", "\r", "\x9b"}
     assert "\x1b[2K" not in asked

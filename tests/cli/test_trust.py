@@ -16,7 +16,7 @@ model = "own"
 [models.own]
 dialect = "chat"
 base_url = "{url}"
-key_command = "touch {out}/P4"
+key_command = "sh -c 'touch {out}/P4; echo key'"
 [mcp.files]
 command = ["/bin/sh", "-c", "touch {out}/P1"]
 """
@@ -69,7 +69,7 @@ def test_after_trust_it_is_read_and_a_changed_entry_asks_again(tmp_path: Path, o
         told = house.noria("trust", str(house.workspace))
         assert told.status == 0
         assert f"MCP server files: /bin/sh -c 'touch {out}/P1'" in told.out
-        assert f"command for the key of model own: touch {out}/P4" in told.out
+        assert f"command for the key of model own: sh -c 'touch {out}/P4; echo key'" in told.out
         assert house.noria("trust", "list").out.startswith("trusted ")
         assert house.noria("-p", "hi").status == 0
         assert (out / "P4").exists()  # the proof that it would have run

@@ -17,6 +17,7 @@ command_read  | run | run | blocked | run    | run
 commit        | ask | ask | blocked | run    | blocked
 web           | ask | ask | ask     | run    | ask
 question      | ask | ask | ask     | blocked | ask
+plan          | blocked | blocked | ask | blocked | blocked
 other_read    | run | run | run     | run    | run
 other         | ask | ask | blocked | run    | ask
 outside_read  | ask | ask | ask     | denied | ask
@@ -53,7 +54,8 @@ def test_every_tool_has_a_kind() -> None:
         assert kind(each.name, read_only=each.read_only) in (
             {"write"} if each.name in ("write_file", "edit_file", "apply_patch") else {"command", "read"}
             if each.name.startswith(("run_", "task_")) else {"web"} if each.name.startswith("web_") else {"commit"}
-            if each.name == "git_commit" else {"question"} if each.name == "ask_user" else {"read"}
+            if each.name == "git_commit" else {"question"} if each.name == "ask_user" else {"plan"}
+            if each.name == "exit_plan" else {"read"}
         )  # fmt: skip
     assert set(KINDS) == set(builtin().names())
     assert kind("mcp__x__y", read_only=True) == "other_read"

@@ -17,6 +17,7 @@ import msgspec
 
 from noria.app.boxed import Boxed
 from noria.app.learned import Learning, Windows
+from noria.app.modes import Current, Modes
 from noria.app.report import Files, Record
 from noria.app.settings import Settings
 from noria.context.compaction import PlainCompactor
@@ -41,13 +42,17 @@ from noria.tools.workspace import Workspace
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from noria.app.hook_list import Hook
+    from noria.app.hooked import Hooked
     from noria.app.shared import Shared
     from noria.app.tasks import TaskNews
     from noria.core.content import Call
     from noria.core.transcript import Prompt
     from noria.guard.gates import Gates
+    from noria.guard.modes import PermissionMode
     from noria.models.client import Chain, Completing
     from noria.models.rotate import Tell
+    from noria.models.transport import Transport
     from noria.sessions.journal import SessionJournal
     from noria.sessions.memory import MemoryJournal
     from noria.sessions.store import Store
@@ -78,6 +83,8 @@ class _RecordingBus(Bus):
         self._summarised = summarised
         self._windows = windows
         self.news: TaskNews | None = None  # once there are background tasks
+        self.hooked: Hooked | None = None  # where there are hooks
+        self.modes: Modes | None = None
 
     def publish(self, item: Observed) -> None:
         if isinstance(item, Happened):
@@ -85,8 +92,12 @@ class _RecordingBus(Bus):
             if isinstance(item.event, ev.Compacted) and item.event.summary is not None:
                 self._summarised()
             self._windows.see(item)
+            if self.modes is not None:
+                self.modes.see(item.state)
             if self.news is not None:
                 self.news.see(item)
+            if self.hooked is not None:
+                self.hooked.see(item)
         super().publish(item)
 
 
@@ -102,13 +113,14 @@ class Brought(msgspec.Struct, frozen=True):
     """What a program that noria is built into brings of its own. `builtin`: whether noria's tools are offered beside
     its own (and long outputs kept in files for them). `system`: the whole system prompt, instead of the usual one.
     `stop`: what every turn's end is put to. `shared`: what all its sessions share. `journal`: the session's, instead
-    of one that is found in the data folder."""
+    of one that is found in the data folder. `hooks`: functions that are asked as configured hooks are, after those."""
 
     builtin: bool = True
     system: str | None = None
     stop: StopHook | None = None
     shared: Shared | None = None
     journal: MemoryJournal | None = None
+    hooks: tuple[Hook, ...] = ()
 
 
 class House:
@@ -121,20 +133,31 @@ class House:
         self.opening: ev.Opened | None = None
         self.toolbox: Toolbox | None = None
         self.gate: Gates | None = None
+        self.hooked: Hooked | None = None
+        self.begins = "resume"  # how its beginning is told to hooks
         self.keep: Callable[[bytes, str], str] | None = None  # an attachment's bytes and type; its digest
+        self.modes: Modes | None = None
         self.closing = AsyncExitStack()
-        self._started = False
+        self.started = False
 
     async def start(self) -> None:
         """Once: the first event of a new session, or what an older one owes. The opening is not waited for, so that
         it is written together with the prompt that follows."""
-        if self._started:
+        if self.hooked is not None:
+            await self.hooked.start(self.begins)
+        if self.started:
             return
-        self._started = True
+        self.started = True
         if self.opening is not None:
             self.driver.answer(self.opening)
         else:
             await self.driver.start()
+
+    def take_hooks(self, hooked: Hooked, kind: Kind) -> None:
+        """Have the session's hooks asked; `kind`: which session was meant."""
+        self.hooked = hooked
+        self.begins = "startup" if self.opening is not None else "fork" if kind == "fork" else "resume"
+        hooked.drive(self.driver)
 
     def begin_turn(self) -> None:
         """What is reported is of the turn that begins now."""
@@ -168,7 +191,9 @@ class House:
             rest()
 
     def kill(self) -> None:
-        """End all processes of the tools at once."""
+        """End all processes of the tools and hooks at once."""
+        if self.hooked is not None:
+            self.hooked.kill()
         if self.toolbox is not None:
             self.toolbox.processes.kill()
 
@@ -177,7 +202,9 @@ class House:
         if self.toolbox is None:
             return Files()
         done = self.toolbox.turn.files()
-        return Files(**{str(word): paths for word, paths in done.items()}, unknown=self.toolbox.turn.unknown)
+        added, removed = self.toolbox.turn.lines()
+        named = {str(word): paths for word, paths in done.items()}
+        return Files(**named, added=added, removed=removed, unknown=self.toolbox.turn.unknown)
 
     async def count(self) -> None:
         """Find out what commands did to files; soon where a person stopped the turn."""
@@ -309,18 +336,35 @@ async def _furnish(
         folder=lambda: toolbox.processes.folder,
     )  # fmt: skip
     toolbox.strayed, toolbox.keep, toolbox.harmless = gate.strayed, journal.put, gate.only_reads
-    specs = tuple(t.spec for t in advertised(settings.mode, tools, asked) if not t.missing)
     own = model is None and shared is None
     windows = Windows(settings.models)
     bus, claims = _RecordingBus(record, nested.forget, windows), shared.claims(root) if shared else None
-    model = model or _model(settings, specs, journal, shared, lambda level, text: bus.publish(Notice(level, text)))
+    bus.hooked = _hooked(settings, session, root, brought, bus) if settings.hooks or brought.hooks else None
+    transports: list[Transport] = []
+
+    def offered(mode: PermissionMode) -> tuple[ToolSpec, ...]:
+        return tuple(t.spec for t in advertised(mode, tools, gate.asked) if not t.missing)
+
+    def model_in(mode: PermissionMode) -> Completing:
+        tell = lambda level, text: bus.publish(Notice(level, text))  # noqa: E731
+        asked = model or _model(settings, offered(mode), journal, shared, tell, transports)
+        return asked if bus.hooked is None else bus.hooked.around_model(asked)
+
+    current = Current(model_in(settings.mode))
     day = _day(journal.row(1).at if _length(journal) else clock.now())
     guidance = project_guidance(root, settings.config_folder) if brought.system is None else Guidance()
     chain = tuple(windows.spec(e.spec) for e in settings.models)
-    opened = _opened(settings, root, specs, day, guidance.text, chain, brought.system)
+
+    def opened_in(mode: PermissionMode) -> ev.Opened:
+        said = msgspec.structs.replace(settings, mode=mode)
+        return _opened(said, root, offered(mode), day, guidance.text, chain, brought.system)
+
+    opened = opened_in(settings.mode)
     notices = (*notices, *guidance.notices, *_missing(tools))
     stop = brought.stop or _AlwaysStop()
-    parts = Parts(model, Learning(PlainCompactor(model.complete), windows), gate, toolbox, stop, journal, clock)
+    parts = Parts(current, Learning(PlainCompactor(current.complete), windows), gate, toolbox, stop, journal, clock)
+    if bus.hooked is not None:
+        bus.hooked.around(gate, toolbox, parts)
     if _length(journal):
         from noria.app.resume import Today, commands_folder, finished_calls, resume
 
@@ -334,6 +378,14 @@ async def _furnish(
         house = House(settings, session, Driver(State(), parts, bus, claims), record, notices)
         house.opening = opened
     house.toolbox, house.gate, house.keep = toolbox, gate, journal.put
+    if bus.hooked is not None:
+        house.take_hooks(bus.hooked, which.kind)
+    house.modes = bus.modes = Modes(house, current, opened_in, model_in)
+    if senders := journal.senders if house.opening is None and which.kind != "fork" else ():
+        from noria.app.approvals import session_rules
+
+        for rule in session_rules(session, senders):
+            gate.rules.add("allow", rule, "this session")
     processes.on_tasks = lambda tasks: house.task_news().follow(tasks)
     if outputs is not None and house.opening is None and which.kind != "fork":
         await house.end_lost_tasks(outputs.folder)
@@ -341,11 +393,20 @@ async def _furnish(
     house.closing.callback(boxed.close)
     if outputs is not None:
         _tidy(house, outputs, store is not None, clock.now())
-    for close in (store and not shared and store.close, journal.close, own and model.aclose, toolbox.close):
+    for close in (store and not shared and store.close, journal.close, own and current.aclose, toolbox.close):
         if close:
             house.closing.push_async_callback(close)
+    if bus.hooked is not None:
+        house.closing.push_async_callback(bus.hooked.close)
     house.closing.push_async_callback(house.driver.close)
     return house
+
+
+def _hooked(settings: Settings, session: str, root: str, brought: Brought, bus: Bus) -> Hooked:
+    """The hooks of the session."""
+    from noria.app.hooked import Hooked
+
+    return Hooked(settings, session, root, brought.hooks, lambda level, text: bus.publish(Notice(level, text)))
 
 
 def _tidy(house: House, outputs: SpillFolder, kept: bool, now: int) -> None:
@@ -362,13 +423,14 @@ def _model(
     journal: SessionJournal | MemoryJournal,
     shared: Shared | None,
     tell: Tell,
+    transports: list[Transport],
 ) -> Completing:
-    """The configured models; where sessions share, one that is forgotten at rest."""
+    """The configured models; where sessions share, one that is forgotten at rest. `transports`: the session's own."""
     if shared is None:
-        return _chain(settings, specs, journal, None, tell)
+        return _chain(settings, specs, journal, None, tell, transports)
     from noria.app.shared import Resting
 
-    return Resting(lambda: _chain(settings, specs, journal, shared, tell))
+    return Resting(lambda: _chain(settings, specs, journal, shared, tell, transports))
 
 
 def _chain(
@@ -377,16 +439,18 @@ def _chain(
     journal: SessionJournal | MemoryJournal,
     shared: Shared | None,
     tell: Tell,
+    transports: list[Transport],
 ) -> Chain:
     """The configured models, over one transport; what they do beside a request is told."""
     from noria.models.client import Chain, http_model
     from noria.models.transport import Transport
 
-    transport = shared.transport if shared else Transport()
-    if settings.debug:
+    transport = transports[0] if transports else shared.transport if shared else Transport()
+    if settings.debug and not transports:
         from noria.app.debug import TracedTransport
 
         transport = TracedTransport(settings.debug)
+    transports[:] = [transport]
     session = getattr(journal, "id", "")
     models = (
         http_model(e, tools=specs, images=journal, transport=transport, tell=tell, session=session)

@@ -8,7 +8,9 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
+
+from msgspec.structs import replace
 
 from noria.app.build import Brought, House, Which, build
 from noria.app.config import load
@@ -18,12 +20,15 @@ from noria.app.settings import Options, Settings
 from noria.core import events as ev
 from noria.core.content import Image, Result, Status, Text
 from noria.core.effects import Decide
+from noria.core.errors import UsageError
 from noria.core.state import Idle, State, waits_for_person
 from noria.core.transcript import Prompt
-from noria.runtime.bus import Subscription
+from noria.runtime.bus import Notice, Subscription
 
 if TYPE_CHECKING:
+    from noria.app.approvals import Answer, Approval, Remember
     from noria.app.tasks import TaskInfo
+    from noria.guard.modes import PermissionMode
     from noria.models.client import Completing
     from noria.telemetry.ledger import Ledger
     from noria.tools.process import Processes
@@ -95,9 +100,10 @@ class Session:
 
     async def submit(self, prompt: str, mode: ev.Mode = "steer", images: Sequence[tuple[bytes, str]] = ()) -> None:
         """Take a prompt up: at rest it opens a turn; in a turn it is steering, or a follow-up for after it. `images`:
-        bytes and media type of each."""
+        bytes and media type of each. Raises PromptBlocked where a hook does not let it through."""
         house = self._house
         await house.start()
+        said = [Text(text) for text in await house.hooked.prompt(prompt)] if house.hooked else []
         news: list[Text] = []
         if self.state.turn is None:
             house.begin_turn()
@@ -105,7 +111,7 @@ class Session:
         elif house.news and mode == "steer":
             house.news.with_steering()
         shown = [_image(house.keep, data, kind) for data, kind in images if house.keep]
-        await house.driver.send(ev.Submitted(Prompt((Text(prompt), *news, *shown)), mode))
+        await house.driver.send(ev.Submitted(Prompt((Text(prompt), *said, *news, *shown)), mode))
 
     async def compact(self, steer: str = "") -> None:
         """Have the history made smaller, at the next step or at once; `steer` says what to keep in mind."""
@@ -134,6 +140,8 @@ class Session:
 
     async def interrupt(self) -> None:
         """Stop now: the model call, the tools and all that they started. What was said and done so far is kept."""
+        if self._house.hooked is not None:
+            self._house.hooked.interrupt()
         await self._house.driver.interrupt()
 
     def tasks(self) -> list[TaskInfo]:
@@ -166,11 +174,17 @@ class Session:
         """The calls that wait for a person, once nothing else is under way."""
         if not waits_for_person(self.state):
             return []
-        return [e for e in self.state.owed if isinstance(e, Decide) and e.waits == "person"]
+        return [self._left(e) for e in self.state.owed if isinstance(e, Decide) and e.waits == "person"]
 
     def waiting(self, call: str) -> Decide | None:
         """What is owed of the call with that id, if it waits for a person or the client; also while others run."""
-        return next((e for e in self.state.owed if isinstance(e, Decide) and e.waits and e.call.id == call), None)
+        found = (e for e in self.state.owed if isinstance(e, Decide) and e.waits and e.call.id == call)
+        return next((self._left(e) for e in found), None)
+
+    def _left(self, ask: Decide) -> Decide:
+        """What is owed of a call, with the call as hooks left it: that is what a person says yes to."""
+        left = self._house.gate.left(ask.call) if self._house.gate is not None else None
+        return ask if left is None or left is ask.call else replace(ask, call=left)
 
     async def deliver(self, ask: Decide, text: str, status: Status = "ok") -> None:
         """The result of a call that the client executes."""
@@ -181,15 +195,114 @@ class Session:
         if self._house.gate is not None:
             self._house.gate.asked = self._house.settings.on_ask
 
-    async def decide(self, ask: Decide, allow: bool, reason: str = "") -> None:
-        """A person's word on a call that waits for it; `reason` tells the model why not. A question (`ask_user`) is
-        answered by `answer`; refused, the person declines to."""
+    def approval(self, ask: Decide) -> Approval:
+        """What a person is to be shown of a call that waits for them. A yes to it is bound to the paths in it: where
+        one of them leads elsewhere when the call is about to run, it does not. Raises UsageError without a gate."""
+        from noria.app.approvals import approval
+
+        if self._house.gate is None or self._house.toolbox is None:
+            raise UsageError("this session has no tools that could be asked about")
+        return approval(ask.call, self._house.gate, self._house.toolbox)
+
+    async def say(self, ask: Decide, answer: Answer) -> None:
+        """A person's word on a call that waits for it, whatever it asks."""
+        if answer.allow and ask.call.name == "ask_user":
+            await self.answer(ask, answer.text)
+        else:
+            await self.decide(ask, answer.allow, answer.reason, remember=answer.remember, mode=answer.mode)
+
+    async def decide(
+        self,
+        ask: Decide,
+        allow: bool,
+        reason: str = "",
+        *,
+        remember: Remember = "once",
+        mode: PermissionMode | Literal[""] = "",
+    ) -> None:
+        """A person's word on a call that waits for it; `reason` tells the model why not. `remember`: a yes holds once,
+        for this session or always, by the exact rule that `approval` has. `mode`: the one that follows an approved
+        plan, `default` where it is blank. A question (`ask_user`) is answered by `answer`; refused, the person declines
+        to."""
         from noria.guard.gates import refused_by_person
 
-        if allow and self._house.gate is not None:
+        gate = self._house.gate
+        if allow and gate is not None and ask.call.name != "exit_plan" and gate.left(ask.call) is None:
+            again = await gate.decide(ask.id, ask.call)  # since a restart no hook has had its word on it
+            if not isinstance(again, ev.Ask):
+                await self._house.driver.send(ev.Decided(ask.id, again))
+                return
+            ask = self._left(ask)
+        verdict, sender = ev.Allow(ask.call.args), ""
+        if not allow:
+            verdict = refused_by_person(ask.call, reason)
+        elif ask.call.name == "exit_plan":
+            verdict = self._plan_approved(ask, mode or "default")
+        elif self._house.gate is not None:
             self._house.gate.allowed(ask.call)
-        verdict = ev.Allow(ask.call.args) if allow else refused_by_person(ask.call, reason)
-        await self._house.driver.send(ev.Decided(ask.id, verdict))
+            sender = self._remembered(ask, remember)
+        await self._house.driver.send(ev.Decided(ask.id, verdict), sender)
+        if sender:
+            await self._covered(ask)
+
+    def _plan_approved(self, ask: Decide, mode: PermissionMode) -> ev.Refuse:
+        """The result of `exit_plan`; the mode changes when the step is closed."""
+        from noria.models.words import MODES
+
+        if any(e.id == ask.id for e in self.state.owed):  # else the answer comes too late, and is refused
+            self.change_mode(mode, told=True)
+        said = f"The person approved the plan. The permission mode is now {mode}: {MODES[mode]}. Carry the plan out."
+        return ev.Refuse(Result(ask.call.id, "ok", (Text(said),)))
+
+    def _remembered(self, ask: Decide, remember: Remember) -> str:
+        """Have a yes hold for longer; the sender's id by which the journal keeps it, blank where it holds once."""
+        gate = self._house.gate
+        if gate is None or remember == "once":
+            return ""
+        from noria.app.approvals import keep_always, sender
+
+        rule = gate.exact_rule(ask.call)
+        if not rule:
+            self._say("warning", f"no rule can cover this call of {ask.call.name} and nothing else: it is allowed once")
+            return ""
+        if remember == "always":
+            try:
+                keep_always(self._house.settings.config_folder, rule, self._house.settings.workspace)
+            except UsageError as error:
+                self._say("warning", f"{error}; {rule} is allowed for this session")
+        gate.rules.add("allow", rule, "this session")
+        return sender(self.id, ask.id, rule)
+
+    async def _covered(self, ask: Decide) -> None:
+        """The other calls that wait and that the same rule covers now are not asked about."""
+        gate = self._house.gate
+        for other in [e for e in self.state.owed if isinstance(e, Decide) and e.waits == "person" and e.id != ask.id]:
+            verdict = gate.at_once(other.id, other.call) if gate is not None else None
+            if isinstance(verdict, ev.Allow):
+                await self._house.driver.send(ev.Decided(other.id, verdict))
+
+    def _say(self, level: Literal["info", "warning"], text: str) -> None:
+        self._house.driver.bus.publish(Notice(level, text))
+
+    @property
+    def mode(self) -> PermissionMode:
+        """The permission mode; one that takes hold at the open step's border is not it yet."""
+        return self._house.gate.mode if self._house.gate is not None else self._house.settings.mode
+
+    def change_mode(self, mode: PermissionMode, *, told: bool = False) -> None:
+        """To another permission mode, at once where no step is open, else at its border; the model is told, unless it
+        was (`told`). Raises UsageError for a mode that does not exist."""
+        from noria.guard.modes import MODES
+        from noria.models.words import MODES as MEANING
+
+        if mode not in MODES:
+            raise UsageError(f"there is no permission mode {mode!r}; choose one of {', '.join(MODES)}")
+        modes = self._house.modes
+        if modes is None or (modes.coming or self.mode) == mode:
+            return
+        modes.change(mode)
+        if not told and len(self.state.transcript):
+            self._house.task_news().say(f"The permission mode is now {mode}: {MEANING[mode]}.")
 
     async def answer(self, ask: Decide, text: str) -> None:
         """A person's answer to a question that waits for one: it is the call's result."""

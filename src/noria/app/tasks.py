@@ -56,6 +56,11 @@ class TaskNews:
         self._records: list[str] = []  # of earlier runs: removed once the model knows
         self._tasks: Tasks | None = None
 
+    def say(self, text: str) -> None:
+        """Have the model told something else that a person has done."""
+        self._untold.append(_News(text))
+        self._tell()
+
     def follow(self, tasks: Tasks) -> None:
         """Hear of these from now on."""
         self._tasks = tasks

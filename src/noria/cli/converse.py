@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 import msgspec
 
 from noria.cli.lines import LIMIT, Reader
-from noria.core.errors import IllegalEvent
+from noria.core.errors import IllegalEvent, PromptBlocked
 
 if TYPE_CHECKING:
     from noria.app.report import Report
@@ -31,11 +31,14 @@ class InterruptLine(msgspec.Struct, tag="interrupt"):
 
 
 class DecisionLine(msgspec.Struct, tag="decision"):
-    """The word on a call that waits for approval."""
+    """The word on a call that waits for approval: for once, for this session or always, by the rule that the
+    approval's line has. `mode`: what follows an approved plan."""
 
     id: str
     allow: bool
     reason: str = ""
+    remember: Literal["once", "session", "always"] = "once"
+    mode: Literal["", "default", "accept-edits", "plan", "goal", "debug"] = ""
 
 
 class ResultLine(msgspec.Struct, tag="tool_result"):
@@ -141,6 +144,8 @@ class Conversation:
             await self._perform(line)
         except IllegalEvent as error:
             await self._notice(f"line {self._number} of stdin came too late: {error}", "warning")
+        except PromptBlocked as error:
+            await self._notice(f"line {self._number} of stdin: {error}", "error")
 
     async def _perform(self, line: Line) -> None:
         session = self._session
@@ -156,14 +161,14 @@ class Conversation:
                     await self._notice("nothing is under way that could be interrupted", "info")
                 else:
                     await session.interrupt()
-            case DecisionLine(id=call, allow=allow, reason=reason):
+            case DecisionLine(id=call, allow=allow, reason=reason, remember=remember, mode=mode):
                 ask = session.waiting(call)
                 if ask is None or ask.waits != "person":
                     await self._notice(f"no call {call} waits for a decision", "warning")
                 elif allow and ask.call.name == QUESTION:
                     await self._notice(f"call {call} is a question: answer it with a tool_result line", "warning")
                 else:
-                    await session.decide(ask, allow, reason)
+                    await session.decide(ask, allow, reason, remember=remember, mode=mode)
             case ResultLine(id=call, text=text, status=status):
                 ask = session.waiting(call)
                 if ask is not None and ask.waits == "person" and ask.call.name == QUESTION:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from noria.app.session import Session
     from noria.app.settings import Settings
     from noria.cli.progress import Progress
+    from noria.core.effects import Decide
     from noria.runtime.bus import Observed
 
 
@@ -79,6 +80,7 @@ class Extras:
             )
         if self.stream is None:
             return
+        self.stream.about = lambda owed: _about(session, owed)
         self.stream.begin(session.state, session.id)
         self.stream.emit(
             "session", workspace=settings.workspace, model=settings.models[0].name, mode=settings.mode,
@@ -171,3 +173,11 @@ class Extras:
             await self.result(report)
         if self.stream.error:
             raise NoriaError(self.stream.error)
+
+
+def _about(session: Session, owed: Decide) -> dict[str, Any]:
+    """What a person is shown of a call that waits for them, beside the call itself."""
+    if owed.waits != "person":
+        return {}
+    shown = msgspec.to_builtins(session.approval(owed))
+    return {key: value for key, value in shown.items() if key not in ("id", "tool", "arguments", "command")}

@@ -15,17 +15,17 @@ from typing import TYPE_CHECKING, TextIO
 
 from noria.cli.files import images, named
 from noria.cli.lines import Reader
-from noria.cli.output import tell
+from noria.cli.output import tell, tell_files
 from noria.cli.progress import BOLD, DIM, PLAIN, YELLOW, Progress, colourful, plain, summary
 from noria.cli.run import TERMINATED, configured, which
-from noria.cli.terminal import question
 from noria.core.content import Reply
-from noria.core.errors import IllegalEvent, JournalError, UsageError
+from noria.core.errors import IllegalEvent, JournalError, PromptBlocked, UsageError
 from noria.core.ports import ReasoningDelta, TextDelta
 from noria.core.state import Idle
 from noria.runtime.bus import Discarded, Observed
 
 if TYPE_CHECKING:
+    from noria.app.approvals import Approval
     from noria.app.debug import Log
     from noria.app.report import Report
     from noria.app.session import Session
@@ -41,13 +41,14 @@ HELP = """\
 /compact [WORDS] make the history smaller; the words say what to keep in mind
 /tasks           what runs in the background; /kill ID ends one
 /background      let the command that is running go on there
+/mode MODE       another permission mode; /plan is /mode plan, and with words a prompt for it
 /cost            what the session has cost until now
 /undo            take the last turn back (not built yet)
 /exit            end (so does Ctrl-D)
 @path            in a prompt: brings that file of the workspace along
 Ctrl-C           stops what is under way; once more ends noria
 A line typed while noria works is taken up at the next step."""
-COMMANDS = ("help", "compact", "tasks", "kill", "background", "cost", "undo", "exit", "quit")
+COMMANDS = ("help", "compact", "tasks", "kill", "background", "mode", "plan", "cost", "undo", "exit", "quit")
 
 
 def interactive(args: Namespace) -> int:
@@ -132,6 +133,7 @@ class Interactive:
         self._pictures = images(args.image or ())
         self._asks: list[Decide] = []
         self._questions: Questions | None = None  # of the first of them
+        self._asked: Approval | None = None  # the first of them, as it was shown
         self._log = self._debug(args.debug)
         self._presses = self._told = 0
         self._last = 0.0  # when Ctrl-C was pressed
@@ -231,7 +233,7 @@ class Interactive:
         await asyncio.sleep(0)  # what was observed is shown first
         self._asks = session.asks()
         if self._asks:
-            self._ask()
+            self._ask(session)
             return
         if 0 < self._before <= session.state.context:
             self._screen.notice("the history could not be made smaller: it stays as it is")
@@ -248,19 +250,25 @@ class Interactive:
 
     def _tell(self, report: Report, session: Session) -> None:
         """How the turn ended, where that is no finished answer; what was typed and not taken up."""
+        tell_files(report, self._screen)
         tell(report, self._settings, self._screen, kept=False)
         for prompt in (p for p in session.state.returned if p.source == "person"):
             self._screen.notice(f"not taken up, type it again if it still holds: {prompt.text}")
 
-    def _ask(self) -> None:
+    def _ask(self, session: Session) -> None:
         from noria.cli.questions import Questions
 
         self._questions = Questions.of(self._asks[0].call)
         if self._questions is not None:
             self._show(self._questions)
             return
-        self._screen.line(question(self._asks[0].call))
-        self._screen.piece("Allow it? [y/N, or say what to do instead] ")
+        from noria.cli.approvals import hint, lines
+
+        self._asked = asked = session.approval(self._asks[0])
+        *before, last = (*lines(asked), *hint(asked, ", or say what to do instead"))
+        for line in before:
+            self._screen.line(line)
+        self._screen.piece(last)
 
     def _show(self, questions: Questions) -> None:
         for line in questions.lines():
@@ -290,7 +298,7 @@ class Interactive:
             if text.strip():
                 await self._submit(session, text.strip())
                 return True
-        except (IllegalEvent, JournalError) as error:
+        except (IllegalEvent, JournalError, PromptBlocked) as error:
             self._screen.notice(str(error), "error")
         if isinstance(session.state.phase, Idle):
             self._prompt()
@@ -309,10 +317,12 @@ class Interactive:
         ask, self._asks = self._asks[0], []  # the others are asked about when this one is done
         if questions is not None:
             await session.answer(ask, questions.text())
-        elif text.lower() in ("y", "yes"):
-            await session.decide(ask, allow=True)
-        elif text.lower() in ("", "n", "no"):
-            await session.decide(ask, allow=False)
+            return True
+        from noria.cli.approvals import read
+
+        said = read(text, self._asked) if self._asked else None
+        if said is not None:
+            await session.say(ask, said)
         else:
             await self._submit(session, text, "(it is not run; the model reads your words)")
         return True
@@ -340,6 +350,8 @@ class Interactive:
             case "background" | "bg":
                 if not session.move_to_background():
                     self._screen.notice("no command is running that could go to the background")
+            case "mode" | "plan":
+                return await self._mode(session, name, rest.strip())
             case "cost":
                 from noria.cli.sessions import costs
 
@@ -353,6 +365,24 @@ class Interactive:
                 near = get_close_matches(name, COMMANDS, 1)
                 hint = f"did you mean /{near[0]}?" if near else "/help lists them"
                 self._screen.notice(f"there is no command /{name}; {hint} (a blank before it sends it as a prompt)")
+        if isinstance(session.state.phase, Idle):
+            self._prompt()
+        return None
+
+    async def _mode(self, session: Session, name: str, words: str) -> bool | None:
+        """Another mode; `/plan` with words takes them up as a prompt in it."""
+        mode = "plan" if name == "plan" else words
+        try:
+            if mode:
+                session.change_mode(mode)  # type: ignore[arg-type]  # it is checked there
+        except UsageError as error:
+            self._screen.notice(str(error))
+        else:
+            later = " at the next step" if mode and session.mode != mode else ""
+            self._screen.notice(f"the mode is {mode or session.mode}{later}")
+        if name == "plan" and words:
+            await self._submit(session, words)
+            return True
         if isinstance(session.state.phase, Idle):
             self._prompt()
         return None

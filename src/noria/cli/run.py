@@ -12,18 +12,18 @@ import sys
 from argparse import Namespace
 from typing import TYPE_CHECKING
 
-from noria.cli.output import must_be_writable, print_result, tell, write_last
+from noria.cli.output import must_be_writable, print_result, tell, tell_files, write_last
 from noria.cli.progress import Progress, colourful
 from noria.cli.stdin import read_prompt
-from noria.core.errors import IllegalEvent, JournalError, UsageError
+from noria.core.errors import IllegalEvent, JournalError, PromptBlocked, UsageError
 
 if TYPE_CHECKING:
+    from noria.app.approvals import Answer
     from noria.app.report import Report
     from noria.app.session import Session, Which
     from noria.app.settings import Options, Settings
     from noria.cli.extras import Extras
     from noria.cli.terminal import Terminal
-    from noria.core.content import Call
     from noria.core.effects import Decide
     from noria.runtime.bus import Subscription
 
@@ -32,8 +32,8 @@ LIMIT, USAGE, TERMINATED = 3, 2, 143
 
 
 def headless(args: Namespace) -> int:
-    """Does the job of `noria -p`; the exit status. Raises UsageError and JournalError before anything has run; with
-    json output a result that says so is printed all the same."""
+    """Does the job of `noria -p`; the exit status. Raises UsageError, JournalError and PromptBlocked before anything
+    has run; with json output a result that says so is printed all the same."""
     watched = bool(sys.stderr and sys.stderr.isatty())
     progress = Progress(sys.stderr, steps=watched, answer=False, colour=colourful(sys.stderr, dict(os.environ)))
     extras: Extras | None = None
@@ -47,7 +47,7 @@ def headless(args: Namespace) -> int:
         settings = configured(args)
         extras = _extras(args, progress, prompt)
         return asyncio.run(Run(args, progress, extras).go(settings, prompt))
-    except (UsageError, JournalError) as error:
+    except (UsageError, JournalError, PromptBlocked) as error:
         if args.output_format != "text":
             from noria.app.report import refused
 
@@ -101,11 +101,15 @@ def options(args: Namespace) -> Options:
     return Options(
         model=args.model, fallback_models=tuple(args.fallback_model) if args.fallback_model else None,
         base_url=args.base_url, workspace=args.workspace, config=args.config, permission_mode=args.permission_mode,
-        on_ask=args.on_ask, sandbox=args.sandbox,
+        on_ask=args.on_ask, sandbox=args.sandbox, allow=_rules(args.allow), ask=_rules(args.ask), deny=_rules(args.deny),
         tools=tuple(t.strip() for t in args.tools.split(",") if t.strip()) if args.tools is not None else None,
         max_steps=args.max_steps, max_tokens=args.max_tokens, max_cost=args.max_cost, max_time=args.max_time,
         system_file=args.system_prompt, persona=args.append_system_prompt, trust=args.trust, debug=args.debug or "",
     )  # fmt: skip
+
+
+def _rules(said: list[str] | None) -> tuple[str, ...] | None:
+    return tuple(said) if said else None
 
 
 def which(args: Namespace) -> Which:
@@ -168,7 +172,7 @@ class Run:
                 extras.finish(report, session)
                 await extras.end(report)
             return self._end(report, session, settings)
-        except asyncio.CancelledError:
+        except (asyncio.CancelledError, PromptBlocked):
             if not self._signal:
                 raise
             stopped_before(self._args)
@@ -205,23 +209,25 @@ class Run:
             if terminal is None:
                 decided |= await session.judge_again(ask)
             else:
-                said = await self._ask(terminal, ask.call)
+                said = await self._ask(terminal, session, ask)
                 if self._signal:
                     return True
-                await (session.answer(ask, said) if isinstance(said, str) else session.decide(ask, said))
-                decided = True
+                await session.say(ask, said)
+                return True  # what the answer covers beside it is not asked about
         return decided
 
-    async def _ask(self, terminal: Terminal, call: Call) -> bool | str:
+    async def _ask(self, terminal: Terminal, session: Session, ask: Decide) -> Answer:
         """The person's answer; no where a signal comes first."""
-        asked = asyncio.ensure_future(terminal.says(call))
+        from noria.app.approvals import Answer
+
+        asked = asyncio.ensure_future(terminal.says(ask.call, lambda: session.approval(ask)))
         stopped = asyncio.ensure_future(self._stopped.wait())
         await asyncio.wait((asked, stopped), return_when=asyncio.FIRST_COMPLETED)
         stopped.cancel()
         if asked.done():
             return asked.result()
         asked.cancel()
-        return False
+        return Answer(False)
 
     def _terminal(self, settings: Settings) -> Terminal | None:
         """Who can be asked: the person at the terminal, in text mode, unless asking is to pause the run."""
@@ -241,6 +247,8 @@ class Run:
         """Prints the result, says on stderr what is not an answer; the exit status."""
         if self._args.output_format != "stream-json":  # there it is among the lines
             print_result(report, self._args.output_format)
+        if self._args.output_format == "text":
+            tell_files(report, self._progress)
         tell(report, settings, self._progress, kept=not self._args.no_session)
         if self._args.output and report.text:  # it may fail: what was printed is not lost with it
             write_last(self._args.output, report.text)

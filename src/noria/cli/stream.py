@@ -7,6 +7,7 @@ are told from the state, so that each call that was told is answered once, whoev
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -36,6 +37,7 @@ class Stream:
         self._open: dict[str, Call] = {}
         self._asked: set[int] = set()
         self._waiter: asyncio.Future[None] | None = None
+        self.about: Callable[[fx.Decide], dict[str, Any]] = lambda owed: {}  # what a person is shown beside the call
         self.begin(state or State(), session)
 
     def begin(self, state: State, session: str) -> None:
@@ -148,7 +150,7 @@ class Stream:
         if owed.id in self._asked:
             return
         self._asked.add(owed.id)
-        self.emit("approval", **_call(owed.call), kind=owed.waits)
+        self.emit("approval", **_call(owed.call), kind=owed.waits, **self.about(owed))
 
     def _failed(self, event: ev.Failed, state: State, effects: tuple[fx.Effect, ...]) -> None:
         wait = next((e for e in effects if isinstance(e, fx.Wait) and e.why == "retry"), None)

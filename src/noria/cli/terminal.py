@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
-import msgspec
-
-from noria.cli.progress import BOLD, PLAIN, plain
-from noria.core.content import Call
+if TYPE_CHECKING:
+    from noria.app.approvals import Answer, Approval
+    from noria.core.content import Call
 
 
 class Terminal:
@@ -35,26 +36,37 @@ class Terminal:
         os.close(fd)
         return None
 
-    async def allows(self, call: Call) -> bool:
-        """Whether the person says yes to this call; anything else, and the end of input, is no."""
-        os.write(self._fd, f"{question(call)}\n{BOLD}Allow it?{PLAIN} [y/N] ".encode())
-        return (await self._line()).strip().lower() in ("y", "yes")
-
-    async def says(self, call: Call) -> bool | str:
-        """The person's word on a call: an answer to a question as text, else whether it may run."""
+    async def says(self, call: Call, approval: Callable[[], Approval]) -> Answer:
+        """The person's word on a call; the end of input is no. `approval` has what they are shown of it."""
+        from noria.app.approvals import Answer
         from noria.cli.questions import Questions
 
-        asked = Questions.of(call)
-        if asked is None:
-            return await self.allows(call)
-        while not asked.done:
-            os.write(self._fd, ("\n".join(asked.lines()) + f"\n{asked.hint()}").encode())
+        questions = Questions.of(call)
+        if questions is None:
+            return await self._word(approval())
+        while not questions.done:
+            self._show(["\n".join(questions.lines()), questions.hint()])
             line = await self._line()
             if not line:  # the end of input: nobody is there any more
-                return False
-            if wrong := asked.take(line):
-                os.write(self._fd, f"{wrong}\n".encode())
-        return asked.text()
+                return Answer(False)
+            if wrong := questions.take(line):
+                self._show([wrong, ""])
+        return Answer(True, text=questions.text())
+
+    async def _word(self, asked: Approval) -> Answer:
+        """Yes or no; any other words are a no, and what the model reads as the reason."""
+        from noria.app.approvals import Answer
+        from noria.cli.approvals import hint, lines, read
+
+        self._show([*lines(asked), *hint(asked, ", or what to do instead")])
+        line = await self._line()
+        return read(line, asked) or Answer(False, line.strip())
+
+    def _show(self, lines: list[str]) -> None:
+        """The lines; the cursor stays behind the last."""
+        data = "\n".join(lines).encode("utf-8", "replace")
+        while data:
+            data = data[os.write(self._fd, data) :]
 
     async def _line(self) -> str:
         loop = asyncio.get_running_loop()
@@ -71,17 +83,3 @@ class Terminal:
     def close(self) -> None:
         """Let go of it."""
         os.close(self._fd)
-
-
-def question(call: Call) -> str:
-    """What is asked for, whole: the real command or path, never a description of it."""
-    try:
-        args = msgspec.json.decode(call.args, type=dict[str, object])
-    except msgspec.MsgspecError:
-        args = {}
-    lines = [f"{BOLD}{call.name}{PLAIN} asks to run:" if call.name == "run_command" else f"{BOLD}{call.name}{PLAIN}:"]
-    for name, value in args.items():
-        text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
-        text = "\n      ".join(plain(text).splitlines()) or "(empty)"
-        lines.append(f"    {text}" if name == "command" else f"    {name}: {text}")
-    return "\n".join(lines)

@@ -16,10 +16,11 @@ import msgspec
 from noria.core.content import Call, Result, Status, Text, object_error
 from noria.core.events import Allow, Ask, External, Refuse, Verdict
 from noria.core.ports import Claims
-from noria.guard.modes import MODES, PermissionMode, available, inside, judge, kind
+from noria.guard.modes import MODES, PERSONAL, PermissionMode, available, inside, judge, kind
 
 if TYPE_CHECKING:
-    from noria.guard.rules import Rules
+    from noria.guard.ruled import Ruled
+    from noria.guard.rules import Rules, Ruling
 
 WhenAsked: TypeAlias = Literal["person", "pause", "deny"]
 
@@ -140,12 +141,15 @@ class Gates:
         self._readable = (*self._folders, *readable)
         self._hosts: set[str] = set()  # that a person has allowed to be asked, in this session
         self._folder = folder
-        self._rules = rules
+        self._ruled: Ruled | None = None
+        if rules is not None:
+            self._begin_rules(rules)
         self._reading: dict[tuple[str, str, str], bool] = {}  # what was found of commands: by call, arguments, folder
         self._left: dict[str, Call] = {}  # by call id: calls that wait for a person, as the hooks left them
         self._judged: dict[str, frozenset[str]] = {}  # by call id: its paths outside, as it was allowed or asked for
         self._bound: dict[str, frozenset[str]] = {}  # by call id: all its real paths, as a person was shown them
         self._harmless: set[str] = set()  # ids of the calls that run unasked since they only read
+        self._by_rule: dict[str, frozenset[str]] = {}  # of the calls that run unasked by a rule: their paths, by id
 
     def at_once(self, effect: int, call: Call) -> Verdict | None:
         """The verdict where there is no hook to ask, and so nothing to wait for; else None."""
@@ -171,7 +175,29 @@ class Gates:
             return self._unknown(call)
         if not available(self.mode, kind(tool.name, read_only=tool.read_only)):
             return self._blocked(call)
-        return _arguments_refused(tool, call) or tool
+        if self._ruled is not None and (rule := self._ruled.rules.forbids(tool.name)) is not None:
+            from noria.guard.ruled import forbids
+
+            return refuse(call, "denied", forbids(call, rule))
+        return _arguments_refused(tool, call) or self._forbidden(call) or tool
+
+    def _forbidden(self, call: Call) -> Refuse | None:
+        """The refusal of what a rule denies: before a hook sees it, and again as hooks leave it."""
+        if not self.hooks or self._ruled is None:
+            return None
+        ruling = self._ruling(call, self._claims(call))
+        return self._denied_by(call, ruling) if ruling and ruling.kind == "deny" else None
+
+    def _ruling(self, call: Call, claims: Claims) -> Ruling | None:
+        """What the rules say of the call; None without any."""
+        if self._ruled is None or not len(self._ruled.rules):
+            return None
+        return self._ruled.ruling(call, claims, self._folder())
+
+    def _denied_by(self, call: Call, ruling: Ruling) -> Refuse:
+        from noria.guard.ruled import forbidden
+
+        return refuse(call, "denied", forbidden(call, ruling))
 
     async def _decide(self, effect: int, call: Call) -> Verdict:
         tool = self._checked(call)
@@ -182,9 +208,7 @@ class Gates:
             match await hook(effect, call, call.args):
                 case None:
                     pass
-                case (
-                    Allow() | Permit() | Question()
-                ) as left:  # what it rewrote has to fit, and is judged as it is now
+                case (Allow() | Permit() | Question()) as left:  # what it rewrote has to fit, and is judged as it is
                     asked |= isinstance(left, Question)
                     permitted = isinstance(left, Permit) or (permitted and left.args == call.args)
                     call = msgspec.structs.replace(call, args=left.args)
@@ -215,7 +239,7 @@ class Gates:
         verdict = self._approve(tool, call, asked=asked, permitted=permitted, somebody=True)
         if not isinstance(verdict, Ask):
             return verdict
-        said = None if kind(tool.name, read_only=tool.read_only) == "question" else await request(effect, call)
+        said = None if kind(tool.name, read_only=tool.read_only) in PERSONAL else await request(effect, call)
         match said:
             case Permit(args=args):
                 call = msgspec.structs.replace(call, args=args)
@@ -231,21 +255,36 @@ class Gates:
         """By the mode table. `asked`: a hook wants it asked; `permitted`: one wants it not asked; `somebody`: there is
         somebody to be asked in any case."""
         claims = self._claims(call)
+        ruling = self._ruling(call, claims)
+        if ruling is not None and ruling.kind == "deny":
+            return self._denied_by(call, ruling)
         strange_reads = [p for p in (*claims.reads, *claims.deep) if not inside(p, self._readable)]
         strange_writes = [p for p in claims.writes if not inside(p, self._folders)]
         what = kind(tool.name, read_only=tool.read_only)
+        if what == "command" and self.mode == "goal":  # elsewhere it is asked about anyway, or a rule speaks of it
+            strange_writes += [p for p in self._redirected(call) if not inside(p, self._folders)]
         if what == "command" and judge(self.mode, what) == "ask" and self.only_reads(call):
             what = "command_read"
         found = judge(self.mode, what, reads_outside=bool(strange_reads), writes_outside=bool(strange_writes))
-        if permitted and not asked and found == "ask" and what != "question":
+        if (
+            permitted
+            and not asked
+            and found == "ask"
+            and what not in PERSONAL
+            and not (ruling and ruling.kind == "ask")
+        ):
             found = "run"
-        if asked and found == "run":
+        by_rule = ruling is not None and ruling.kind == "ask"
+        if (asked or by_rule) and found in ("run", "ask"):
             found = "denied" if self.mode == "goal" else "ask"
+        elif found == "ask" and ruling is not None and what not in PERSONAL and self._covers(ruling, claims, what):
+            found = "run"
+            self._by_rule[call.id] = frozenset((*claims.reads, *claims.deep, *claims.writes))
         strange = [*strange_writes, *strange_reads]
         if found == "ask":
             if tool.missing:  # nobody is asked about what cannot be done
                 return refuse(call, "error", f"ERROR: {call.name} cannot work here: {tool.missing}. Go on without it")
-            if what == "web" and not strange and not asked and _host(call) in self._hosts:
+            if what == "web" and not strange and not asked and not by_rule and _host(call) in self._hosts:
                 found = "run"
         if found == "run" and what == "command_read":
             self._harmless.add(call.id)
@@ -257,9 +296,9 @@ class Gates:
             case "blocked":
                 return self._blocked(call, strange)
             case "denied":
-                return self._denied(call, strange)
+                return self._denied(call, strange, ruling if by_rule else None)
             case "ask":
-                return Ask() if somebody or self.asked != "deny" else self._nobody(call, tool, strange)
+                return Ask() if somebody or self.asked != "deny" else self._nobody(call, tool, strange, ruling)
 
     def allowed(self, call: Call) -> None:
         """A person allowed this call: a host of the web is asked about once a session."""
@@ -269,11 +308,35 @@ class Gates:
     @property
     def rules(self) -> Rules:
         """The session's rules; more may be added (`rules.add`) at any time."""
-        if self._rules is None:
+        return self._with_rules().rules
+
+    def _with_rules(self) -> Ruled:
+        if self._ruled is None:
             from noria.guard.rules import Rules
 
-            self._rules = Rules(self._workspace)
-        return self._rules
+            return self._begin_rules(Rules(self._workspace))
+        return self._ruled
+
+    def _begin_rules(self, rules: Rules) -> Ruled:
+        from noria.guard.ruled import Ruled
+
+        self._ruled = Ruled(rules, self._folders, self._readable)
+        return self._ruled
+
+    def _covers(self, ruling: Ruling, claims: Claims, what: str) -> bool:
+        return self._ruled is not None and self._ruled.covers(
+            ruling, self.mode, claims, writes=what == "write", command=what == "command"
+        )
+
+    def _redirected(self, call: Call) -> list[str]:
+        """The files, as real paths, that a command certainly redirects to."""
+        if ">" not in call.args:
+            return []
+        from noria.guard.commands import written
+
+        args = msgspec.json.decode(call.args, type=_Command)
+        folder = os.path.join(self._workspace, args.cwd) if args.cwd else self._folder() or self._workspace
+        return written(args.command, os.path.realpath(folder))
 
     def exact_rule(self, call: Call) -> str:
         """The rule that would allow this call and as little else as a rule can say; blank where none may."""
@@ -342,6 +405,8 @@ class Gates:
                     "folder where the command before it ended. Make the call again, so that it is judged there"
                 )
         claims = self._claims(call)
+        if changed := self._changed(call, claims):
+            return changed
         outside = [p for p in claims.writes if not inside(p, self._folders)]
         outside += [p for p in (*claims.reads, *claims.deep) if not inside(p, self._readable)]
         strayed = next((p for p in outside if judged is not None and p not in judged), "")
@@ -358,6 +423,22 @@ class Gates:
             f"{call.name} was not run: its path leads to {strayed} now, outside the workspace, and did not when the "
             f"call was allowed. Work in {self._workspace}"
         )
+
+    def _changed(self, call: Call, claims: Claims) -> str:
+        """Why the rules do not let a call run any more: a link was put in its place, or it begins in another folder."""
+        by_rule = self._by_rule.pop(call.id, None)
+        ruling = self._ruling(call, claims)
+        if ruling is None:
+            return ""
+        if ruling.kind == "deny":
+            return f"{call.name} was not run: {ruling.about} is forbidden by a rule, and was not when it was judged"
+        paths = {*claims.reads, *claims.deep, *claims.writes}
+        if by_rule is not None and (ruling.kind != "allow" or not paths <= by_rule):
+            return (
+                f"{call.name} was not run: it was allowed by a rule, and what it means has changed since. Make the "
+                "call again, so that it is judged as it is now"
+            )
+        return ""
 
     # -- refusals ------------------------------------------------------------------------------------------------
 
@@ -376,7 +457,12 @@ class Gates:
             "only a person can change the mode",
         )
 
-    def _denied(self, call: Call, strange: Sequence[str]) -> Refuse:
+    def _denied(self, call: Call, strange: Sequence[str], ruling: Ruling | None = None) -> Refuse:
+        if ruling is not None:
+            from noria.guard.ruled import asks
+
+            text = f"ERROR: {call.name} was not run: {asks(ruling)}, and {self.mode} mode never asks. "
+            return refuse(call, "denied", f"{text}Do not retry it as it is; find another way")
         if not strange:
             text = f"ERROR: {call.name} would have to be asked for, and {self.mode} mode never asks; it was not run. "
             return refuse(call, "denied", f"{text}Do not retry it; find another way")
@@ -387,7 +473,7 @@ class Gates:
             f"it. Work in {self._workspace}; a person can add the folder with --add-dir",
         )
 
-    def _nobody(self, call: Call, tool: Checked, strange: Sequence[str]) -> Refuse:
+    def _nobody(self, call: Call, tool: Checked, strange: Sequence[str], ruling: Ruling | None = None) -> Refuse:
         what = kind(tool.name, read_only=tool.read_only)
         if what == "question":
             text = (
@@ -395,6 +481,18 @@ class Gates:
                 "open and say so. A person can be asked later with --on-ask pause"
             )
             return refuse(call, "denied", text)
+        if what == "plan":
+            text = (
+                "ERROR: nobody can approve a plan here, and nothing may be changed in plan mode. Give the plan as your "
+                "answer. A person can be asked later with --on-ask pause"
+            )
+            return refuse(call, "denied", text)
+        if ruling is not None and ruling.kind == "ask":
+            from noria.guard.ruled import asks
+
+            text = f"ERROR: {call.name} was not run: {asks(ruling)}, and nobody can be asked here. Do not retry it as "
+            text += "it is: do what can be done without it, and say what is left. A person can be asked later with "
+            return refuse(call, "denied", f"{text}--on-ask pause")
         flags = [f"--add-dir {strange[0].rpartition('/')[0] or '/'}"] if strange else []
         if judge(self.mode, what) != "run":
             flags.append(f"--permission-mode {next((m for m in MODES if judge(m, what) == 'run'), 'goal')}")
@@ -405,8 +503,12 @@ class Gates:
             "denied",
             f"ERROR: {call.name} needs a person's approval in {self.mode} mode{where}, and nobody can be asked here; "
             "it was not run. Do not retry it: do what can be done without it, and say what is left. A person can "
-            f"allow it with {flag}, or be asked later with --on-ask pause",
+            f"allow it with {flag}{self._proposal(call)}, or be asked later with --on-ask pause",
         )
+
+    def _proposal(self, call: Call) -> str:
+        found = self._with_rules().proposal(call, self._claims(call))
+        return f", with {found}" if found else ""
 
 
 def refuse(call: Call, status: Status, text: str) -> Refuse:
@@ -421,6 +523,12 @@ def refused_by_person(call: Call, reason: str = "") -> Refuse:
         text = f"The person declined to answer{words}. Go on by your own judgement, and say what you assumed"
         return refuse(call, "denied", text)
     said = f': "{_short(reason.strip())}"' if reason.strip() else ""
+    if kind(call.name, read_only=True) == "plan":
+        text = (
+            f"The person did not approve the plan{said}. The mode is still plan: nothing may be changed. "
+            "Work their words into the plan and put it to them again, or ask what they want"
+        )
+        return refuse(call, "denied", text)
     return refuse(
         call,
         "denied",
@@ -429,13 +537,17 @@ def refused_by_person(call: Call, reason: str = "") -> Refuse:
     )
 
 
-def advertised(mode: PermissionMode, tools: Iterable[N], asked: WhenAsked = "person") -> list[N]:
-    """The tools that are offered in the mode, in their order: those that are not blocked in it. Where nobody can be
-    asked, now or later, asking is not offered."""
+def advertised(
+    mode: PermissionMode, tools: Iterable[N], asked: WhenAsked = "person", rules: Rules | None = None
+) -> list[N]:
+    """The tools that are offered in the mode, in their order: those that are not blocked in it, nor forbidden whole by
+    a rule. Where nobody can be asked, now or later, asking is not offered."""
     found: list[N] = []
     for each in tools:
         what = kind(each.name, read_only=each.read_only)
-        if available(mode, what) and not (what == "question" and asked == "deny"):
+        if rules is not None and rules.forbids(each.name):
+            continue
+        if available(mode, what) and not (what in PERSONAL and asked == "deny"):
             found.append(each)
     return found
 

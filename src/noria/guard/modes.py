@@ -18,6 +18,7 @@ Kind: TypeAlias = Literal[
     "commit",  # makes a commit
     "web",  # asks a host
     "question",  # asks the person: the person's answer is its result
+    "plan",  # puts a plan to the person, whose word ends plan mode
     "other_read",  # a tool from outside (MCP, a user's own) that says it only reads
     "other",  # any other tool from outside
 ]
@@ -33,6 +34,7 @@ TABLE: Mapping[Kind | Literal["outside_read", "outside_write"], tuple[Judgement,
     "commit": ("ask", "ask", "blocked", "run", "blocked"),
     "web": ("ask", "ask", "ask", "run", "ask"),
     "question": ("ask", "ask", "ask", "blocked", "ask"),
+    "plan": ("blocked", "blocked", "ask", "blocked", "blocked"),
     "other_read": ("run", "run", "run", "run", "run"),
     "other": ("ask", "ask", "blocked", "run", "ask"),
     "outside_read": ("ask", "ask", "ask", "denied", "ask"),
@@ -61,7 +63,10 @@ KINDS: Mapping[str, Kind] = {
     "memory_save": "read",
     "memory_search": "read",
     "ask_user": "question",
+    "exit_plan": "plan",
 }
+PERSONAL: frozenset[Kind] = frozenset(("question", "plan"))
+"""What only a person can answer: no rule and no hook says yes to it, and it is never run."""
 
 _STRICTNESS: tuple[Judgement, ...] = ("run", "ask", "denied", "blocked")
 

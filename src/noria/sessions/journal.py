@@ -82,6 +82,11 @@ class SessionJournal:
             raise
         self._tell(True, f"the session is being saved again ({written} events were written)")
 
+    @property
+    def senders(self) -> frozenset[str]:
+        """Every client's id that is in the journal."""
+        return frozenset(self._senders)
+
     def knows(self, sender: str) -> bool:
         """Whether an event with this client's id is in the journal: then a repeated request is to be left alone."""
         return sender in self._senders

@@ -105,6 +105,11 @@ class MemoryJournal:
             self._looked = place, dict(zip(rows, map(decode_event, decompress(packed).split(b"\n")), strict=True))
         return self._looked[1][seq]
 
+    @property
+    def senders(self) -> frozenset[str]:
+        """Every client's id that is in the journal."""
+        return frozenset(self._senders)
+
     def knows(self, sender: str) -> bool:
         """Whether an event with this client's id is in the journal: then a repeated request is to be left alone."""
         return sender in self._senders

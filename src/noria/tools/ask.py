@@ -1,7 +1,8 @@
-"""`ask_user`: questions to a person, with choices; how an answer is read, and what the model is told.
+"""`ask_user`, questions to a person with choices, how an answer is read, and what the model is told; `exit_plan`, a plan
+put to them.
 
-Owns: the form of questions and answers. Must not know: who shows them. The call is decided by a person and never run:
-the answer is its result.
+Owns: the form of questions and answers. Must not know: who shows them, any mode. These calls are decided by a person
+and never run: the answer is their result.
 """
 
 from __future__ import annotations
@@ -37,6 +38,14 @@ async def ask_user(
 ) -> str:
     """Ask the person what only they can decide."""
     raise ToolError(f"{NOBODY}: decide by your own judgement, and say what you assumed")
+
+
+@tool(read_only=True, interactive=True, claims=lambda args, workspace: Claims())
+async def exit_plan(
+    plan: Annotated[str, msgspec.Meta(min_length=1), "What would be changed, where, in which order, and how checked"],
+) -> str:
+    """Put the finished plan to the person; changes can be made once they approve it."""
+    raise ToolError(f"{NOBODY}: give the plan as your answer")
 
 
 class _Arguments(msgspec.Struct):

@@ -66,7 +66,7 @@ class ToolSet:
 def builtin(web: Web | None = None, memory: Memory | None = None) -> ToolSet:
     """The tools that noria brings, in the order in which they are offered. A new one is its file and its line here.
     `web`, `memory`: what a session gives those that need it; without, what needs them is off."""
-    from noria.tools.ask import ask_user
+    from noria.tools.ask import ask_user, exit_plan
     from noria.tools.edit import edit_file
     from noria.tools.files import read_file, write_file
     from noria.tools.git import git_commit, git_diff, git_status
@@ -87,6 +87,6 @@ def builtin(web: Web | None = None, memory: Memory | None = None) -> ToolSet:
     return ToolSet(
         (
             read_file, write_file, edit_file, apply_patch, list_dir, glob, grep, run_command, task_list, task_output,
-            task_kill, fetch, search, todo_write, git_status, git_diff, git_commit, save, recall, ask_user,
+            task_kill, fetch, search, todo_write, git_status, git_diff, git_commit, save, recall, ask_user, exit_plan,
         )
     )  # fmt: skip

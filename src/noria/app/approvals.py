@@ -1,0 +1,191 @@
+"""What a person is shown of a call that waits for their word, their answer, and the answers that hold for longer.
+
+Owns: the question's content, the form of an answer, where "for this session" and "always" are kept. Must not know: how
+a question looks, or what a rule means. "For this session" lies in the journal, as the sender's id of the decision that
+it came with: it is written with it or not at all, is found again when the session is, and does not cross a fork.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+import msgspec
+
+from noria.core.content import Call
+from noria.core.errors import UsageError
+from noria.guard.modes import PermissionMode
+
+if TYPE_CHECKING:
+    from noria.guard.gates import Gates
+    from noria.tools.toolbox import Toolbox
+
+Remember: TypeAlias = Literal["once", "session", "always"]
+Lasting: TypeAlias = Literal["session", "always"]
+APPROVED_HEAD = """\
+# The rules that noria wrote where a person answered "always": one a line, with the day and the workspace it was said
+# in. Take out what should be asked about again.
+allow = [
+]
+"""
+
+
+class Approval(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A call as it is put to a person. Texts are as they came: whoever shows them makes control characters visible
+    (`visible`). `folder`: where a command runs; `parts`: which of its commands may do more than read, where it has
+    several; `paths`: the real paths, every link followed, `outside`: those of them outside of the workspace; `diff`:
+    how files would change, `problem`: why they could not be changed; `host`: whom a call of the web goes to; `plan`:
+    the plan to be approved; `rule`: what "for this session" and "always" would allow (blank: only once can be said)."""
+
+    id: str
+    tool: str
+    arguments: dict[str, Any] = {}
+    command: str = ""
+    folder: str = ""
+    parts: tuple[str, ...] = ()
+    paths: tuple[str, ...] = ()
+    outside: tuple[str, ...] = ()
+    diff: str = ""
+    problem: str = ""
+    host: str = ""
+    plan: str = ""
+    rule: str = ""
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """A person's word. `reason`: why not, for the model; `remember`: for how long a yes holds; `mode`: with an approved
+    plan, the mode that follows (default where it is blank); `text`: what was answered to questions (ask_user)."""
+
+    allow: bool
+    reason: str = ""
+    remember: Remember = "once"
+    mode: PermissionMode | Literal[""] = ""
+    text: str = ""
+
+
+def approval(call: Call, gate: Gates, toolbox: Toolbox) -> Approval:
+    """The call as it is now, for a person; their yes is bound to the real paths that are in it."""
+    try:
+        args = msgspec.json.decode(call.args, type=dict[str, Any])
+    except msgspec.MsgspecError:
+        args = {}
+    claims = gate.bind(call)
+    reads = (*claims.reads, *claims.deep)
+    outside = [p for p in claims.writes if not gate.is_inside(p)]
+    outside += [p for p in reads if not gate.is_inside(p, reading=True)]
+    tool = toolbox.tools.get(call.name)
+    diff = problem = host = command = folder = plan = ""
+    parts: tuple[str, ...] = ()
+    match call.name:
+        case "run_command":
+            command, parts, folder = str(args.get("command", "")), gate.parts(call), gate.runs_in(call)
+        case "web_fetch":
+            from noria.guard.rules import host as host_of
+
+            host = host_of(call)
+        case "exit_plan":
+            plan = str(args.get("plan", ""))
+        case "write_file" | "edit_file" | "apply_patch" if tool is not None:
+            from noria.tools.preview import preview
+
+            diff, problem = preview(tool, call, toolbox.workspace)
+        case _:
+            pass
+    rule = "" if call.name in ("ask_user", "exit_plan") else gate.exact_rule(call)
+    return Approval(
+        call.id, call.name, args, command, folder, parts, tuple(dict.fromkeys((*claims.writes, *reads))),
+        tuple(dict.fromkeys(outside)), diff, problem, host, plan, rule,
+    )  # fmt: skip
+
+
+def visible(text: str) -> str:
+    """The text with everything that would not be seen, or would have something else seen, as a picture or a number:
+    control characters, marks of direction, blanks without width. Ends of line and tabs stay."""
+    return "".join(c if c.isprintable() or c in "\n\t" else _picture(c) for c in text)
+
+
+def _picture(c: str) -> str:
+    code = ord(c)
+    if code < 32:
+        return chr(0x2400 + code)
+    return "\u2421" if code == 127 else f"<U+{code:04X}>"
+
+
+# -- what holds for longer ---------------------------------------------------------------------------------------
+
+_SENDER = "rule"
+
+
+def sender(session: str, effect: int, rule: str) -> str:
+    """The sender's id of a decision that a rule for this session came with."""
+    return f"{_SENDER} {session or '-'} {effect} {rule}"
+
+
+def session_rules(session: str, senders: Iterable[str]) -> list[str]:
+    """The rules that were said for this session, in order, from the senders' ids in its journal."""
+    found: list[tuple[int, str]] = []
+    for each in senders:
+        kind, _, rest = each.partition(" ")
+        of, _, rest = rest.partition(" ")
+        number, _, rule = rest.partition(" ")
+        if kind == _SENDER and of == (session or "-") and number.isdigit() and rule:
+            found.append((int(number), rule))
+    return [rule for _, rule in sorted(found)]
+
+
+def keep_always(folder: str, rule: str, workspace: str) -> str:
+    """Write a rule down among the user's that always hold, whole or not at all; the file. Raises UsageError."""
+    import fcntl
+    import tomllib
+
+    from noria.app.config import APPROVED
+
+    if not folder:
+        raise UsageError("there is no configuration folder in which an answer could be kept for good")
+    path = os.path.join(folder, APPROVED)
+    day = time.strftime("%Y-%m-%d")
+    line = f"  {msgspec.json.encode(rule).decode()},  # {day}, in {visible(workspace)}\n"
+    try:
+        os.makedirs(folder, mode=0o700, exist_ok=True)
+        lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            text = _text_of(path)
+            if rule in tomllib.loads(text).get("allow", []):
+                return path
+            before, closed, after = text.rpartition("\n]")
+            text = f"{before}\n{line}]{after}" if closed else ""
+            if not text or rule not in tomllib.loads(text).get("allow", []):
+                raise UsageError(f"{path} is not as noria writes it: add {rule} to its list allow by hand")
+            _replace(path, text)
+        finally:
+            os.close(lock)
+    except OSError as error:
+        raise UsageError(f"{path} cannot be written: {error.strerror or error}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise UsageError(f"{path} is no TOML any more ({error}): mend it, then say always again") from None
+    return path
+
+
+def _text_of(path: str) -> str:
+    try:
+        with open(path, encoding="utf-8") as file:
+            return file.read()
+    except FileNotFoundError:
+        return APPROVED_HEAD
+
+
+def _replace(path: str, text: str) -> None:
+    mark = f"{path}.{os.urandom(4).hex()}.tmp"
+    fd = os.open(mark, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    try:
+        with os.fdopen(fd, "w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(mark, path)
+    except BaseException:
+        os.unlink(mark)
+        raise
