@@ -9,13 +9,14 @@ from noria._version import __version__
 TYPE_CHECKING = False  # as type checkers read it, without loading typing: `noria --version` passes here
 if TYPE_CHECKING:
     from noria.app.agent import Agent, Chat
+    from noria.app.hook_list import Hook
     from noria.app.output import OutputError
     from noria.app.report import Report
     from noria.app.result import RunResult
     from noria.app.session import Session, Which, run
     from noria.app.settings import Options
     from noria.app.stream import AgentEvent, Done, Error, Retry, Stream, ToolEnd, ToolStart
-    from noria.core.errors import NoriaError, UsageError
+    from noria.core.errors import NoriaError, PromptBlocked, UsageError
     from noria.core.ports import Failure, ReasoningDelta, TextDelta
     from noria.models.scripted import ScriptedModel, call, say
     from noria.runtime.bus import Discarded, Notice
@@ -34,11 +35,13 @@ _PLACES = {
     "Done": "noria.app.stream",
     "Error": "noria.app.stream",
     "Failure": "noria.core.ports",
+    "Hook": "noria.app.hook_list",
     "Ledger": "noria.telemetry.ledger",
     "MemoryJournal": "noria.sessions.memory",
     "NoriaError": "noria.core.errors",
     "Notice": "noria.runtime.bus",
     "Options": "noria.app.settings",
+    "PromptBlocked": "noria.core.errors",
     "OutputError": "noria.app.output",
     "ReasoningDelta": "noria.core.ports",
     "Report": "noria.app.report",
@@ -63,10 +66,10 @@ _PLACES = {
 }
 
 __all__ = [
-    "Agent", "AgentEvent", "Chat", "Deps", "Discarded", "Done", "Error", "Failure", "Ledger", "MemoryJournal", "NoriaError",
-    "Notice", "Options", "OutputError", "ReasoningDelta", "Report", "Retry", "RunResult", "ScriptedModel",
-    "Session", "Simulation", "Stream", "Tally", "TextDelta", "Tool", "ToolEnd", "ToolSet", "ToolStart", "UsageError",
-    "Which", "__version__", "call", "run", "say", "tool",
+    "Agent", "AgentEvent", "Chat", "Deps", "Discarded", "Done", "Error", "Failure", "Hook", "Ledger", "MemoryJournal",
+    "NoriaError", "Notice", "Options", "OutputError", "PromptBlocked", "ReasoningDelta", "Report", "Retry", "RunResult",
+    "ScriptedModel", "Session", "Simulation", "Stream", "Tally", "TextDelta", "Tool", "ToolEnd", "ToolSet", "ToolStart",
+    "UsageError", "Which", "__version__", "call", "run", "say", "tool",
 ]  # fmt: skip
 
 

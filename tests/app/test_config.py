@@ -256,7 +256,9 @@ def test_flags_that_will_not_do(tmp_path: Path, options: dict[str, object], says
         ('[models.a]\ndialect = "telepathy"', "config.toml:2: there is no dialect 'telepathy'; choose one of chat,"),
         ("\nmax_steps =", "config.toml:2: this is not TOML: invalid value"),
         ('\ndeny = ["run_command(ls)"]', "config.toml:2) is not built yet, and noria does not run without a guard"),
-        ('[[hooks]]\nevent = "Stop"\ncommand = "x"', "hooks ("),
+        ('[[hooks]]\nevent = "Stop"\nmcp = "a/b"', "config.toml): mcp hooks are not built yet, and noria does not run"),
+        ('[[hooks]]\nevent = "Stop"\npython = "a"', "config.toml): python = 'a' is not of the form module:function"),
+        ('[[hooks]]\nevent = "Stop"\nurl = "a"', "config.toml): 'a' is no address: write it like https://host/path"),
     ],
 )
 def test_a_file_that_will_not_do(tmp_path: Path, config: str, says: str) -> None:

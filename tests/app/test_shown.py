@@ -63,6 +63,14 @@ MISTAKES = {
     ),
     "a hook at no event": ("[[hooks]]\nevent = 'PreTool'\ncommand = 'x'", "config.toml:2: there is no event 'PreTool'"),
     "a hook that does nothing": ("[[hooks]]\nevent = 'Stop'", "config.toml:1: hooks[0]: it lacks the key command"),
+    "a hook of two kinds": (
+        "[[hooks]]\nevent = 'Stop'\ncommand = 'x'\nurl = 'http://a'",
+        "config.toml:1: hooks[0]: it has more than one of command, url, python, mcp",
+    ),
+    "a matcher": (
+        "[[hooks]]\nevent = 'Stop'\ncommand = 'x'\nmatcher = '('",
+        "config.toml:1: hooks[0]: the matcher '(' is no regular expression: missing )",
+    ),
     "a server that is nowhere": ("[mcp.a]", "config.toml:1: mcp.a: a server has either command"),
     "a temperature": ("[models.a]\ntemperature = 9", "config.toml:2: models.a.temperature must be from 0 to 2, not 9"),
     "a tool": ("tools = ['read_fil']", "config.toml:1: there is no tool 'read_fil'; did you mean read_file?"),

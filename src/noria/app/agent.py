@@ -35,6 +35,7 @@ from noria.tools.schema import Tool
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from noria.app.hook_list import Hook
     from noria.core.transcript import Transcript
     from noria.models.client import Completing
     from noria.sessions.memory import MemoryJournal
@@ -64,7 +65,7 @@ class Agent(Generic[T]):
     """A model with tools and instructions: prompt it as often as you like, in as many sessions at once as you like.
 
     It holds nothing open. What models and tools do wrong is in the result, never raised; mistakes of the caller are
-    (UsageError, SessionBusy, JournalDamaged).
+    (UsageError, SessionBusy, JournalDamaged); and so is PromptBlocked, where a hook does not let a prompt through.
     """
 
     @overload
@@ -79,6 +80,7 @@ class Agent(Generic[T]):
         permission_mode: PermissionMode | None = None,
         builtin_tools: bool = False,
         workspace: str | None = None,
+        hooks: Iterable[Hook] = (),
     ) -> None: ...
     @overload
     def __init__(
@@ -93,6 +95,7 @@ class Agent(Generic[T]):
         permission_mode: PermissionMode | None = None,
         builtin_tools: bool = False,
         workspace: str | None = None,
+        hooks: Iterable[Hook] = (),
     ) -> None: ...
     @overload
     def __init__(
@@ -107,6 +110,7 @@ class Agent(Generic[T]):
         permission_mode: PermissionMode | None = None,
         builtin_tools: bool = False,
         workspace: str | None = None,
+        hooks: Iterable[Hook] = (),
     ) -> None: ...
     def __init__(
         self,
@@ -120,6 +124,7 @@ class Agent(Generic[T]):
         permission_mode: PermissionMode | None = None,
         builtin_tools: bool = False,
         workspace: str | None = None,
+        hooks: Iterable[Hook] = (),
     ) -> None:
         """Make it; nothing is read or connected yet.
 
@@ -139,6 +144,8 @@ class Agent(Generic[T]):
                 `default`: reading may, the rest is denied unless another mode is given.
             builtin_tools: whether noria's own tools (files, commands) are offered too.
             workspace: the folder that paths and commands are meant in; the current one.
+            hooks: functions that are asked at events (`Hook("PreToolUse", guard)`): they may block a call, rewrite it,
+                add to its result, let the model go on. They come after those of the configuration.
 
         Raises UsageError: a tool without types or without a docstring, two of one name, a type without a schema.
         """
@@ -148,6 +155,7 @@ class Agent(Generic[T]):
         self.kind: OutputType[T] = OutputType(output)
         self.deps = deps
         self.builtin_tools = builtin_tools
+        self.hooks = tuple(hooks)
         if max_steps is not None and max_steps < 0:
             raise UsageError(f"max_steps is {max_steps}: give 1 or more, or 0 for no limit")
         self._given = _Given(max_steps, permission_mode, workspace or "")
@@ -216,6 +224,7 @@ class Agent(Generic[T]):
             stop=None if self.kind.free else self.kind,
             shared=await shared(),
             journal=None if name else journal,
+            hooks=self.hooks,
         )
         claims = None if self.builtin_tools else _alone()
         more = [tool.bound(deps, claims) for tool in self.tools]

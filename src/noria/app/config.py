@@ -13,17 +13,15 @@ import msgspec
 
 from noria.app import given
 from noria.app.endpoint import chain, secret_variables
-from noria.app.settings import Config, Options, Settings
+from noria.app.settings import Config, HookEntry, Options, Said, Settings
 from noria.app.sources import Path, Source, merged, read_environment, read_file, read_text
 from noria.core.errors import UsageError
 
-GUARDS = ("ask", "deny", "hooks")
-"""Keys that are read and checked, but that nothing enforces yet: a run does not begin without a guard it was given."""
-LATER = ("allow", "mcp")
+LATER = ("mcp",)
 """Keys that are read and checked, and that nothing uses yet."""
 APPROVED = "approved.toml"
 """The file in the user's configuration folder that has the rules of every "always"."""
-FLAGS = ("model", "fallback_models", "max_steps", "max_retries", "permission_mode", "sandbox", "tools")
+FLAGS = ("model", "fallback_models", "max_steps", "max_retries", "permission_mode", "sandbox", "tools", "allow", "ask", "deny")
 
 
 class Found(msgspec.Struct):
@@ -40,14 +38,19 @@ def load(options: Options, env: Mapping[str, str]) -> Settings:
     """The settings. Raises UsageError for a key, value, model, key or folder that will not do."""
     found = read(options, env)
     config, workspace = found.config, folder(options.workspace)
-    for key in GUARDS:
-        if getattr(config, key):
-            raise UsageError(
-                f"{key} ({said_in(found.sources, key)}) is not built yet, and noria does not run without a guard that "
-                "it was given: take it out for now"
-            )
+    rules: tuple[Said, ...] = ()
+    if config.allow or config.ask or config.deny:
+        from noria.app.rules import read_rules
+
+        rules = read_rules(found.sources, workspace)
     notices = [*found.notices]
     notices += [f"{k} ({said_in(found.sources, k)}) is not built yet: left aside" for k in LATER if getattr(config, k)]
+    hooks: tuple[tuple[HookEntry, str], ...] = ()
+    if config.hooks:
+        from noria.app.hook_list import configured
+
+        hooks, more = configured(found.sources, config.hooks, os.path.join(workspace, ".noria", "config.toml"))
+        notices += more
     models = chain(config.model, config.fallback_models, config.models, options.base_url, env)
     if options.max_cost and any(m.price is None for m in models):
         raise UsageError(
@@ -62,7 +65,7 @@ def load(options: Options, env: Mapping[str, str]) -> Settings:
         max_steps=config.max_steps, max_retries=config.max_retries,
         max_tokens=options.max_tokens, max_cost=options.max_cost, max_time=options.max_time,
         system=read_text(options.system_file) if options.system_file else "", persona=options.persona,
-        secrets=_secrets(config), notices=tuple(notices), allow=tuple(config.allow), mcp=config.mcp,
+        secrets=_secrets(config), notices=tuple(notices), rules=rules, mcp=config.mcp, hooks=hooks,
         debug=options.debug, web=given.web(config, env), memory=given.memory(config, places(env)[1]),
         trusted=found.trusted,
     )  # fmt: skip

@@ -58,6 +58,8 @@ async def examine(options: Options, env: Mapping[str, str]) -> AsyncIterator[Fin
         pass  # told by the above
     for finding in (*_workspace(options), *_machine(env)):
         yield finding
+    for finding in _hooks(options, env):
+        yield finding
     yield await _sessions(env)
     if found is None:
         return
@@ -116,6 +118,20 @@ def _machine(env: Mapping[str, str]) -> Iterator[Finding]:
         if value:
             scheme, mark, rest = value.rpartition("://")
             yield Finding("note", variable, f"{scheme}{mark}{rest.rpartition('@')[2]}")
+
+
+def _hooks(options: Options, env: Mapping[str, str]) -> Iterator[Finding]:
+    """The hooks, and whether they are run."""
+    from noria.app.hook_list import listing
+
+    try:
+        every = listing(options, env)
+    except UsageError:
+        return  # told by the configuration
+    for hook in every:
+        matcher = f" ({hook.matcher})" if hook.matcher else ""
+        text = f"{hook.event}{matcher}: {hook.kind} {hook.handler}"
+        yield Finding("note" if hook.note else "ok", "hook", f"{text}: {hook.note}" if hook.note else text)
 
 
 async def _sessions(env: Mapping[str, str]) -> Finding:

@@ -16,6 +16,7 @@ from noria.tools.memory import NOWHERE, Memory
 from noria.tools.web import USUAL, Web
 
 Dialect: TypeAlias = Literal["chat", "responses", "messages", "gemini"]
+RuleKind: TypeAlias = Literal["allow", "ask", "deny"]
 OnAsk: TypeAlias = Literal["deny", "pause"]
 Sandbox: TypeAlias = Literal["auto", "strict", "off"]
 Auth: TypeAlias = Literal["bearer", "x-api-key", "api-key", "x-goog-api-key", "query", "none"]
@@ -23,16 +24,19 @@ Auth: TypeAlias = Literal["bearer", "x-api-key", "api-key", "x-goog-api-key", "q
 DIALECTS: tuple[Dialect, ...] = get_args(Dialect)
 
 
-RULE = r"^[A-Za-z_][\w-]*(\(.+\))?$"
+RULE = r"^[A-Za-z_*][\w*-]*(\((?s:.+)\))?$"
 Rule: TypeAlias = Annotated[str, msgspec.Meta(pattern=RULE)]
 """`tool` or `tool(pattern)`."""
+Said: TypeAlias = tuple[RuleKind, str, str]
+"""A rule: its kind, itself, and where it was said."""
 VARIABLE = r"^([A-Za-z_][A-Za-z0-9_]*)?$"
 Variable: TypeAlias = Annotated[str, msgspec.Meta(pattern=VARIABLE)]
 """The name of a variable of the environment, or nothing."""
 Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0)]
 HookEvent: TypeAlias = Literal[
-    "SessionStart", "UserPromptSubmit", "PreToolUse", "PostToolUse", "PreCompact", "Stop", "SessionEnd"
-]
+    "SessionStart", "SessionEnd", "UserPromptSubmit", "PreToolUse", "PostToolUse", "PostToolUseFailure",
+    "PermissionRequest", "Notification", "PreModelRequest", "PostModelRequest", "PreCompact", "Stop", "SubagentStop",
+]  # fmt: skip
 
 
 class ModelEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -63,15 +67,43 @@ class ModelEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return tuple(v for v in (*named, *self.keys_env) if v)
 
 
+LACKS = "it lacks the key command, a shell command (or url, or python, a module:function)"
+
+
+class RuleEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A rule with examples of what it must be about (`matches`) and must not (`misses`); they are tried when it is
+    read."""
+
+    rule: Rule
+    matches: list[str] = []
+    misses: list[str] = []
+
+
 class HookEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A `[[hooks]]` table: a command that is run at an event, for the tools whose names fit `matcher` (empty: all).
-    `timeout` in seconds; `on_error`: what it means for a tool that the hook gave no verdict."""
+    """A `[[hooks]]` table: what is run at an event, for the tools (or sources, triggers, kinds) that fit `matcher`
+    (empty: all). It is one of `command` (a shell command), `url` (the JSON is posted there, with `headers`), `python`
+    (`module:function`, in the user's own configuration only) and `mcp` (a tool of a server). `timeout` in seconds;
+    `on_error`: what it means that the hook gave no verdict; blank: what its event says. Raises ValueError."""
 
     event: HookEvent
-    command: Annotated[str, msgspec.Meta(min_length=1)]
+    command: str = ""
     matcher: str = ""
-    timeout: Annotated[float, msgspec.Meta(gt=0)] = 10.0
-    on_error: Literal["deny", "allow"] = "deny"
+    timeout: Annotated[float, msgspec.Meta(gt=0, le=86_400)] = 60.0
+    on_error: Literal["deny", "allow"] | None = None
+    url: str = ""
+    headers: dict[str, str] = {}
+    python: str = ""
+    mcp: str = ""
+
+    def __post_init__(self) -> None:
+        ways = sum(map(bool, (self.command.strip(), self.url, self.python, self.mcp)))
+        if ways != 1:
+            raise ValueError("it has more than one of command, url, python, mcp" if ways else LACKS)
+        if self.matcher:
+            from noria.guard.hook_names import wrong_matcher
+
+            if wrong := wrong_matcher(self.matcher):
+                raise ValueError(f"the matcher {wrong}")
 
 
 class McpEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -99,9 +131,9 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     sandbox_network: bool = False
     sandbox_write: list[str] = []
     sandbox_memory: Count = 0
-    allow: list[Rule] = []
-    ask: list[Rule] = []
-    deny: list[Rule] = []
+    allow: list[Rule | RuleEntry] = []
+    ask: list[Rule | RuleEntry] = []
+    deny: list[Rule | RuleEntry] = []
     tools: list[str] = []
     web_allow: list[str] = []
     web_proxy: bool = False
@@ -118,10 +150,11 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Everything a run is told. Limits are of a turn, 0 is none; `max_cost` in US dollars, `max_time` in seconds.
     `tools` empty: all. `system` replaces the prompt's base text, `persona` is appended to it. `secrets`: the variables
-    that keys were taken from, which commands do not get to see. `allow`, `mcp`: kept for what will use them. `debug`: a
-    file that requests are logged to. `config_folder`: the user's, whose AGENTS.md counts everywhere (empty: none).
-    `trusted`: what the workspace itself brings (servers, hooks, scripts of skills) may be used. `sandbox_memory`: MB
-    that each process in the sandbox may have, 0 is no limit."""
+    that keys were taken from, which commands do not get to see. `mcp`: kept for what will use it. `hooks`:
+    each with the name of what it was said in. `debug`: a file that requests are logged to. `config_folder`: the
+    user's, whose AGENTS.md counts everywhere (empty: none). `trusted`: what the workspace itself brings (servers,
+    hooks, scripts of skills) may be used. `sandbox_memory`: MB that each process in the sandbox may have, 0 is no
+    limit."""
 
     models: tuple[Endpoint, ...]
     workspace: str
@@ -142,8 +175,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     persona: str = ""
     secrets: tuple[str, ...] = ()
     notices: tuple[str, ...] = ()
-    allow: tuple[str, ...] = ()
+    rules: tuple[Said, ...] = ()
     mcp: dict[str, McpEntry] = {}
+    hooks: tuple[tuple[HookEntry, str], ...] = ()
     debug: str = ""
     config_folder: str = ""
     web: Web = USUAL
@@ -163,6 +197,9 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     permission_mode: str | None = None
     on_ask: OnAsk = "deny"
     sandbox: str | None = None
+    allow: tuple[str, ...] | None = None
+    ask: tuple[str, ...] | None = None
+    deny: tuple[str, ...] | None = None
     tools: tuple[str, ...] | None = None
     max_steps: int | None = None
     max_retries: int | None = None

@@ -11,7 +11,7 @@ from typing import get_args, get_type_hints
 import msgspec
 
 from noria.app import given
-from noria.app.config import GUARDS, LATER, Found, gather, said_in
+from noria.app.config import LATER, Found, folder, gather, said_in
 from noria.app.endpoint import resolve, usual_key
 from noria.app.mistakes import dotted, line_of, mistakes, nearest
 from noria.app.settings import Config, HookEntry, McpEntry, ModelEntry, Options
@@ -139,10 +139,10 @@ def check(options: Options, env: Mapping[str, str]) -> Checked:
     if problems:
         return Checked(problems, notes)
     config = found.config = msgspec.convert(merged(found.sources), Config, strict=False)
-    for key in GUARDS:
-        if getattr(config, key):
-            where = said_in(found.sources, key)
-            notes.append(f"{where}: {key} is not built yet: noria does not run with a guard that nothing enforces")
+    if config.allow or config.ask or config.deny:
+        from noria.app.rules import wrong_rules
+
+        problems += wrong_rules(found.sources, folder(options.workspace))
     notes += [
         f"{said_in(found.sources, k)}: {k} is kept, but not built yet: it has no effect"
         for k in LATER
@@ -202,7 +202,7 @@ MEANS: dict[str, str] = {
     "memory": "whether memory_save and memory_search keep notes for later sessions",
     "memory_dir": "the folder of these notes; blank is memory in the data folder",
     "models": "a table for each model you name",
-    "hooks": "commands that are run at events; they join",
+    "hooks": "what is run at events, and may block or rewrite; they join",
     "mcp": "a table for each MCP server",
     "models.NAME.dialect": "the API it speaks",
     "models.NAME.model": "the provider's name of it; blank is NAME",
@@ -243,9 +243,13 @@ MEANS: dict[str, str] = {
     "models.NAME.profile.betas": "messages: values of the anthropic-beta header",
     "hooks.event": "when it is run",
     "hooks.matcher": "the tools that it is run for; empty is all",
-    "hooks.command": "what is run",
+    "hooks.command": "a shell command that is run, with the event as JSON on its stdin",
+    "hooks.url": "an address that the JSON is posted to, instead of a command",
+    "hooks.headers": "more headers of that request",
+    "hooks.python": "a function, module:function, instead of a command; in the user's configuration only",
+    "hooks.mcp": "a tool of an MCP server, instead of a command; not built yet",
     "hooks.timeout": "seconds it may take",
-    "hooks.on_error": "whether a call may run when the hook gave no verdict",
+    "hooks.on_error": "what it means that the hook gave no verdict; unset: before a tool and a model it is a block",
     "mcp.NAME.command": "the words of the command that starts the server",
     "mcp.NAME.env": "variables that the server is started with",
     "mcp.NAME.url": "the address of a server that is running",

@@ -50,6 +50,10 @@ def _dispatch(argv: Sequence[str]) -> int:
         from noria.cli.models import models
 
         return models(argv[1:])
+    if command == "hooks":
+        from noria.cli.hooks import hooks
+
+        return hooks(argv[1:])
     if command == "sessions":
         from noria.cli.sessions import sessions
 

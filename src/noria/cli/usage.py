@@ -9,7 +9,8 @@ usage: noria [PROMPT] [flags]        talk at a terminal, line by line
        noria sessions list [--all] | show ID
        noria models [--all] [--json] the models that are configured, those that this machine serves; all: the catalogue
        noria trust [DIR] | list | remove [DIR]   what a workspace's .noria/config.toml asks for may be done
-       noria COMMAND                 tools agents skills mcp hooks acp serve worker batch cron
+       noria hooks [--json]          what is run at which event, from where, and whether it is
+       noria COMMAND                 tools agents skills mcp acp serve worker batch cron
                                      (not built yet)
 
 model

@@ -10,6 +10,7 @@ NoriaError
 │   ├── SessionBusy         another process writes to this session
 │   ├── NoSuchSession       no session of that name or id
 │   └── JournalDamaged      a row or snapshot that cannot be read
+├── PromptBlocked           a hook did not let a prompt through
 ├── NotSaved                the disk is full or read-only: the work goes on, unsaved
 └── UsageError              what a person asked for cannot be done as asked (exit status 2)
 """
@@ -59,6 +60,11 @@ class JournalDamaged(JournalError):
 
 class NotSaved(NoriaError):
     """The journal could not be written (full disk, read-only folder)."""
+
+
+class PromptBlocked(NoriaError):
+    """A hook did not let a prompt through, or was interrupted while it was asked. The text is one line: which hook, and
+    why. Nothing of the prompt was taken up."""
 
 
 class UsageError(NoriaError):

@@ -1,0 +1,113 @@
+"""The names by which a hook knows tools: noria's own, and those that Claude Code made common.
+
+Owns: the table of both, matchers, a call's arguments in the other form and back. Must not know: what a hook says, how
+it is run. A matcher that names tools in Claude Code's words is that of a script written for it: the script is told of a
+call in the form that it expects (`Bash`, `file_path`), and what it rewrites is read in that form.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any, TypeAlias
+
+Args: TypeAlias = dict[str, Any]
+
+COMMON: dict[str, tuple[str, ...]] = {
+    "run_command": ("Bash",),
+    "read_file": ("Read",),
+    "write_file": ("Write",),
+    "edit_file": ("Edit", "MultiEdit"),
+    "apply_patch": ("Edit", "Write", "MultiEdit"),  # it does what each of them does
+    "list_dir": ("LS",),
+    "glob": ("Glob",),
+    "grep": ("Grep",),
+    "task_output": ("TaskOutput", "BashOutput"),
+    "task_kill": ("TaskStop", "KillShell", "KillBash"),
+    "web_fetch": ("WebFetch",),
+    "web_search": ("WebSearch",),
+    "todo_write": ("TodoWrite",),
+    "ask_user": ("AskUserQuestion",),
+    "exit_plan": ("ExitPlanMode",),
+    "skill": ("Skill",),
+    "subagent": ("Agent", "Task"),
+}
+"""noria's tools, each with its common names, the first of which is used when a hook is told of it."""
+KEYS: dict[str, dict[str, str]] = {
+    "read_file": {"path": "file_path"},
+    "write_file": {"path": "file_path"},
+    "edit_file": {"path": "file_path"},
+    "run_command": {"background": "run_in_background"},
+    "todo_write": {"items": "todos"},
+    "subagent": {"name": "subagent_type", "task": "prompt"},
+}
+"""How arguments are called in the common form, where that differs."""
+MODES = {"accept-edits": "acceptEdits", "goal": "bypassPermissions", "debug": "default"}
+"""Permission modes in the common words, where they differ."""
+
+_EXACT = re.compile(r"[\w|, -]*")
+_WORD = re.compile(r"\w+")
+_COMMON = frozenset(name for names in COMMON.values() for name in names)
+
+
+def names_of(tool: str) -> tuple[str, ...]:
+    """Every name that a matcher may know the tool by."""
+    return (tool, *COMMON.get(tool, ()))
+
+
+def wrong_matcher(matcher: str) -> str:
+    """Why it is no matcher; empty where it is one."""
+    try:
+        re.compile(matcher if matcher != "*" else "")
+    except re.error as error:
+        return f"{matcher!r} is no regular expression: {error}"
+    return ""
+
+
+def matches(matcher: str, names: Iterable[str]) -> bool:
+    """Whether it fits one of the names. Empty and `*` fit all; words with `|` (or commas) between them are whole names;
+    anything else is a regular expression, looked for anywhere in the name."""
+    matcher = matcher.strip()
+    if matcher in ("", "*"):
+        return True
+    if _EXACT.fullmatch(matcher):
+        words = {word.strip() for word in re.split(r"[|,]", matcher)}
+        return any(name in words for name in names)
+    found = re.compile(matcher)
+    return any(found.search(name) for name in names)
+
+
+def common(matcher: str) -> bool:
+    """Whether it names tools in the common words, and none in noria's."""
+    words = set(_WORD.findall(matcher))
+    return bool(words & _COMMON) and not words & set(COMMON)
+
+
+def told(tool: str, args: Args, root: str, writes: Iterable[str]) -> list[tuple[str, Args]]:
+    """A call in the common form: name and arguments. A patch is as many edits as it writes files (`writes`), so that a
+    hook that looks at `file_path` sees each of them."""
+    name = COMMON.get(tool, (tool,))[0]
+    if tool == "apply_patch":
+        edits = [("Edit", {"file_path": path, **args}) for path in writes]
+        return edits or [("Edit", dict(args))]
+    if tool == "edit_file" and "edits" in args:
+        name = "MultiEdit"
+    keys = KEYS.get(tool, {})
+    said = {keys.get(key, key): value for key, value in args.items()}
+    if isinstance(said.get("file_path"), str):
+        said["file_path"] = os.path.join(root, os.path.expanduser(said["file_path"]))
+    if tool == "run_command" and isinstance(said.get("timeout"), int | float):
+        said["timeout"] = round(said["timeout"] * 1_000)
+    return [(name, said)]
+
+
+def meant(tool: str, said: Mapping[str, Any]) -> Args:
+    """What a hook rewrote in the common form, as noria's arguments."""
+    keys = {common: own for own, common in KEYS.get(tool, {}).items()}
+    args = {keys.get(key, key): value for key, value in said.items()}
+    if tool == "run_command" and isinstance(args.get("timeout"), int | float):
+        args["timeout"] = args["timeout"] / 1_000
+    if tool == "run_command":
+        args.pop("description", None)  # a script may add one: it is for people
+    return args
