@@ -56,7 +56,11 @@ def test_by_tools_and_by_commands(tmp_path: Path) -> None:
         command("echo z >> late.txt; echo tmp > t && rm t"),
     )
     assert files == Files(
-        created=["by-command.txt", "late.txt", "sub/deep.txt"], changed=["mine.txt", "old.txt"], deleted=["gone.txt"]
+        created=["by-command.txt", "late.txt", "sub/deep.txt"], changed=["mine.txt", "old.txt"], deleted=["gone.txt"],
+        added=5, removed=1,
+    )  # fmt: skip
+    assert files.line() == (
+        "created by-command.txt, late.txt, sub/deep.txt; changed mine.txt, old.txt; deleted gone.txt (+5 -1)"
     )
 
 
@@ -67,7 +71,7 @@ def test_a_turn_without_commands_and_one_that_only_reads_take_no_census(
     (tmp_path / "work" / "a").write_text("x\n")
     monkeypatch.setattr(census, "MOST", -1)  # every census would fail, and be told
     files = told(tmp_path, call("write_file", path="b", content="x"), command("cat a; ls | head"))
-    assert files == Files(created=["b"])
+    assert files == Files(created=["b"], added=1)
     files = told(tmp_path, call("write_file", path="c", content="x"), command("touch d"))
     assert files.created == ["c"] and "too many files" in files.unknown
 
@@ -78,7 +82,7 @@ def test_each_turn_is_told_by_itself(tmp_path: Path) -> None:
     async def work() -> None:
         async with await Session.open(work_in(tmp_path), model=script) as session:
             assert (await session.run("go")).files.created == ["one"]
-            assert (await session.run("go")).files == Files(created=["two"])
+            assert (await session.run("go")).files == Files(created=["two"], added=1)
             assert (await session.run("go")).files == Files()
 
     asyncio.run(work())

@@ -32,16 +32,35 @@ class UsageReport(msgspec.Struct):
     reasoning: int = 0
 
 
+TOLD = 8  # paths of a kind that a person is told
+
+
 class Files(msgspec.Struct):
     """What became of files in the turn, whoever did it, by path (in the workspace: relative to it), sorted: the
-    difference between its begin and its end. `failed`: writes that nothing made good. `unknown`: why what commands did
-    is not in it; empty where it is."""
+    difference between its begin and its end. `failed`: writes that nothing made good. `added`, `removed`: lines, in the
+    files of which it is known what was there before. `unknown`: why what commands did is not in it; empty where it is.
+    """
 
     created: list[str] = []
     changed: list[str] = []
     deleted: list[str] = []
     failed: list[str] = []
+    added: int = 0
+    removed: int = 0
     unknown: str = ""
+
+    def line(self) -> str:
+        """What a person is told; empty where there is nothing to tell."""
+        told = [
+            f"{word} {', '.join(paths[:TOLD])}{f' and {len(paths) - TOLD} more' if len(paths) > TOLD else ''}"
+            for word, paths in (("created", self.created), ("changed", self.changed), ("deleted", self.deleted))
+            if paths
+        ]
+        if told and (self.added or self.removed):
+            told[-1] += f" (+{self.added} -{self.removed})"
+        if self.failed:
+            told.append(f"could not be written: {', '.join(self.failed[:TOLD])}")
+        return "; ".join((*told, self.unknown) if self.unknown else told)
 
 
 class Denial(msgspec.Struct):

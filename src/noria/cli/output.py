@@ -62,6 +62,12 @@ def tell(report: Report, settings: Settings, progress: Progress, *, kept: bool) 
             progress.notice(f"not finished: reached the time limit of {settings.max_time:g} seconds", "warning")
 
 
+def tell_files(report: Report, progress: Progress) -> None:
+    """One line on stderr where files were changed, or could not be."""
+    if line := report.files.line():
+        progress.notice(line, "warning" if report.files.failed else "info")
+
+
 def must_be_writable(path: str) -> None:
     """Raises UsageError where `-o` could not be written at the end: better now than after the work."""
     folder = os.path.dirname(os.path.abspath(path))

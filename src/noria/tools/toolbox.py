@@ -142,6 +142,7 @@ class Toolbox:
             status, content = "error", (Text(f"ERROR: {call.name} failed: it returned what is no text: {error}"),)
         if note:
             content = (Text(f"{safe(note)}\n"), *content)
+        self.turn.edited(run.edits)
         result = bounded(call.id, status, content, spill=self.spill, name=f"{run.effect}-{call.name}.txt")
         if spilled and not result.spill:
             result = msgspec.structs.replace(result, spill=spilled)

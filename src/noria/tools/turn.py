@@ -5,7 +5,8 @@ Owns: when a census is taken, putting both together. Must not know: how files ar
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import os
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from noria.tools.process import Processes
@@ -14,13 +15,15 @@ from noria.tools.workspace import Change, Workspace
 if TYPE_CHECKING:
     from noria.tools.census import Stamp
 
+LARGEST = 1_000_000  # bytes of a file whose lines are counted
+KEPT = 20_000_000  # characters of texts that are kept for that
 UNKNOWN = "what commands did is not in it: the workspace has too many files to be listed in time"
 
 
 class TurnFiles:
     """The files of the turn that runs or ran last."""
 
-    __slots__ = ("_before", "_commands", "_found", "_processes", "_workspace", "unknown")
+    __slots__ = ("_before", "_commands", "_found", "_processes", "_room", "_texts", "_workspace", "unknown")
 
     def __init__(self, workspace: Workspace, processes: Processes) -> None:
         self._workspace, self._processes = workspace, processes
@@ -32,7 +35,16 @@ class TurnFiles:
         self._before: Mapping[str, Stamp] | None = None
         self._commands = False
         self._found: dict[str, Change] | None = None
+        self._texts: dict[str, str | None] = {}  # what was in a file that a tool changed, by the path that is shown
+        self._room = KEPT
         self.unknown = ""  # why what commands did is not known; empty where it is
+
+    def edited(self, edits: Iterable[tuple[str, str | None, str | None]]) -> None:
+        """Texts that tools changed: the path that is shown, what was there (None: nothing), what is there now."""
+        for shown, before, _ in edits:
+            if shown not in self._texts and (before is None or len(before) <= min(LARGEST, self._room)):
+                self._texts[shown] = before
+                self._room -= len(before or "")
 
     async def before_command(self) -> None:
         """Something is about to run that may change files without a word."""
@@ -55,6 +67,32 @@ class TurnFiles:
         if after is not None:
             self._found = differences(self._before, after, self._workspace.changes)
 
+    def lines(self) -> tuple[int, int]:
+        """Lines that were added and removed, in the files of which it is known what was there before."""
+        from noria.tools.diff import counts
+
+        added = removed = 0
+        for change, paths in self.files().items():
+            for shown in paths if change != "failed" else ():
+                before = None if change == "created" else self._texts.get(shown)
+                if before is None and change != "created":
+                    continue
+                now = "" if change == "deleted" else _text(os.path.join(self._workspace.root, shown))
+                if now is not None:
+                    came, went = counts(before or "", now)
+                    added, removed = added + came, removed + went
+        return added, removed
+
     def files(self) -> dict[Change, list[str]]:
         """What became of which files, as they are shown, sorted. `failed`: writes that nothing made good."""
         return self._workspace.files(self._found)
+
+
+def _text(path: str) -> str | None:
+    """What is in a file; None where it is large, or no text."""
+    try:
+        with open(path, "rb") as file:
+            data = file.read(LARGEST + 1)
+        return None if len(data) > LARGEST or b"\0" in data else data.decode()
+    except (OSError, UnicodeDecodeError):
+        return None
