@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from noria.core.transcript import Prompt
     from noria.guard.gates import Gates
     from noria.guard.modes import PermissionMode
+    from noria.guard.rules import Rules
     from noria.models.client import Chain, Completing
     from noria.models.rotate import Tell
     from noria.models.transport import Transport
@@ -261,6 +262,15 @@ def _tools(settings: Settings, more: Sequence[Tool], tools: ToolSet) -> ToolSet:
         raise UsageError(f"there is no tool {error.args[0]!r}; the tools are {', '.join(tools.names())}") from None
 
 
+def _rules(settings: Settings, root: str, tools: ToolSet) -> Rules | None:
+    """The rules of the configuration, where it has any. Raises UsageError for one of a tool that does not exist."""
+    if not settings.rules:
+        return None
+    from noria.app.rules import session_rules
+
+    return session_rules(settings.rules, root, tools.names())
+
+
 def _store(settings: Settings) -> Store:
     from noria.sessions.store import Store
 
@@ -333,8 +343,9 @@ async def _furnish(
     asked = "person" if can_ask else "pause" if settings.on_ask == "pause" else "deny"
     gate = Gates(
         tools, toolbox.claims, root, mode=settings.mode, asked=asked, readable=readable,
-        folder=lambda: toolbox.processes.folder,
+        folder=lambda: toolbox.processes.folder, rules=_rules(settings, root, tools),
     )  # fmt: skip
+    toolbox.hidden = gate.hidden
     toolbox.strayed, toolbox.keep, toolbox.harmless = gate.strayed, journal.put, gate.only_reads
     own = model is None and shared is None
     windows = Windows(settings.models)
@@ -343,7 +354,7 @@ async def _furnish(
     transports: list[Transport] = []
 
     def offered(mode: PermissionMode) -> tuple[ToolSpec, ...]:
-        return tuple(t.spec for t in advertised(mode, tools, gate.asked) if not t.missing)
+        return tuple(t.spec for t in advertised(mode, tools, gate.asked, gate) if not t.missing)
 
     def model_in(mode: PermissionMode) -> Completing:
         tell = lambda level, text: bus.publish(Notice(level, text))  # noqa: E731

@@ -21,7 +21,10 @@ LATER = ("mcp",)
 """Keys that are read and checked, and that nothing uses yet."""
 APPROVED = "approved.toml"
 """The file in the user's configuration folder that has the rules of every "always"."""
-FLAGS = ("model", "fallback_models", "max_steps", "max_retries", "permission_mode", "sandbox", "tools", "allow", "ask", "deny")
+FLAGS = (
+    "model", "fallback_models", "max_steps", "max_retries", "permission_mode", "sandbox", "tools", "allow", "ask",
+    "deny",
+)  # fmt: skip
 
 
 class Found(msgspec.Struct):

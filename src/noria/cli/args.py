@@ -16,9 +16,6 @@ COMMANDS = (
     "acp", "serve", "worker", "batch", "cron",
 )  # fmt: skip
 LATER = (
-    "allow",
-    "ask",
-    "deny",
     "add_dir",
     "agent",
     "mcp_config",

@@ -338,6 +338,18 @@ class Gates:
         folder = os.path.join(self._workspace, args.cwd) if args.cwd else self._folder() or self._workspace
         return written(args.command, os.path.realpath(folder))
 
+    def forbids(self, tool: str) -> bool:
+        """Whether a rule denies every call of the tool, so that it is not offered."""
+        return self._ruled is not None and self._ruled.rules.forbids(tool) is not None
+
+    def hidden(self, call: Call) -> Callable[[str], bool] | None:
+        """Whether a search or a listing has to leave out a file (an absolute path), for a rule withholds it from being
+        read; None where nothing is withheld."""
+        if self._ruled is None:
+            return None
+        claims = self._claims(call)
+        return self._ruled.rules.hidden((*claims.reads, *claims.deep))
+
     def exact_rule(self, call: Call) -> str:
         """The rule that would allow this call and as little else as a rule can say; blank where none may."""
         return self.rules.exact_rule(call, self._claims(call))
@@ -538,14 +550,14 @@ def refused_by_person(call: Call, reason: str = "") -> Refuse:
 
 
 def advertised(
-    mode: PermissionMode, tools: Iterable[N], asked: WhenAsked = "person", rules: Rules | None = None
+    mode: PermissionMode, tools: Iterable[N], asked: WhenAsked = "person", gates: Gates | None = None
 ) -> list[N]:
     """The tools that are offered in the mode, in their order: those that are not blocked in it, nor forbidden whole by
-    a rule. Where nobody can be asked, now or later, asking is not offered."""
+    a rule of the gates. Where nobody can be asked, now or later, asking is not offered."""
     found: list[N] = []
     for each in tools:
         what = kind(each.name, read_only=each.read_only)
-        if rules is not None and rules.forbids(each.name):
+        if gates is not None and gates.forbids(each.name):
             continue
         if available(mode, what) and not (what in PERSONAL and asked == "deny"):
             found.append(each)

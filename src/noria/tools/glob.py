@@ -56,7 +56,7 @@ async def glob(
         *paths, rest = data.split(b"\0")
         for path in paths:
             text = ripgrep.relative(path)
-            if matching(text[start:]):
+            if matching(text[start:]) and not run.hides(text):
                 if page.wants:
                     page.add(name(text))
                 else:

@@ -68,6 +68,8 @@ async def grep(
     if glob:
         keep = _filter(glob, real, workspace)
         options += [] if type else _hint(glob)
+    if run.hidden is not None:
+        keep = _shown(run, keep)
     page = Page(offset, limit)
     match mode:
         case "files":
@@ -147,6 +149,11 @@ def _hint(glob: str) -> list[str]:
 
 
 # -- what it prints ----------------------------------------------------------------------------------------------
+
+
+def _shown(run: Run, keep: Keep | None) -> Keep:
+    """The same, without the files that a rule withholds."""
+    return lambda path: not run.hides(ripgrep.relative(path)) and (keep is None or keep(path))
 
 
 def _files(page: Page, keep: Keep | None) -> Callable[[bytes], int]:

@@ -26,9 +26,13 @@ def list_dir(path: Annotated[str, "Folder; default: the workspace"] = ".", *, ru
     if os.path.lexists(real) and not os.path.isdir(real):
         raise ToolError(f"{shown} is no folder: read it with read_file")
     found: list[os.DirEntry[str]] = []
+    withheld = 0
     try:
         with os.scandir(real) as entries:
             for entry in entries:
+                if run.hides(entry.path):
+                    withheld += 1
+                    continue
                 found.append(entry)
                 if len(found) >= LOOKED_AT or run.is_stopped():
                     break
@@ -36,14 +40,17 @@ def list_dir(path: Annotated[str, "Folder; default: the workspace"] = ".", *, ru
         raise ToolError(f"{shown} does not exist. List the folder above it, or look for it with glob") from None
     except OSError as error:
         raise ToolError(f"{shown}: {why(error)}") from None
+    kept = f"[{withheld} more that a rule withholds from being read]" if withheld else ""
     if not found:
-        return "(the folder is empty)"
+        return kept or "(the folder is empty)"
     page = Page(1, MOST)
     for entry in sorted(found, key=lambda e: e.name):
         if page.wants:
             page.add(_line(entry))
         else:
             page.skip()
+    if kept:
+        page.lines.append(kept)
     if not (note := page.note(pages=False)):
         return "\n".join(page.lines)
     return "\n".join((*page.lines, f"[{note.partition(';')[0]}; the rest: glob with a pattern]"))

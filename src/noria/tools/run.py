@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol
 
@@ -12,6 +13,8 @@ from noria.tools.result import Spill
 from noria.tools.workspace import Workspace
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from noria.tools.place import Put
     from noria.tools.todo import Todo
 
@@ -21,10 +24,11 @@ class Run:
 
     `edits`: each text that the call changed, as its file is shown, before and after (None: there is no file), for
     people who want to see how. `stopped`: the call was interrupted, and what is not done yet must not be done any more.
-    `todos`: the session's list.
+    `todos`: the session's list. `hidden`: whether a search or a listing has to leave out a file, by its absolute path;
+    None where nothing is withheld.
     """
 
-    __slots__ = ("_seen", "call", "edits", "effect", "processes", "spill", "stopped", "todos", "workspace")
+    __slots__ = ("_seen", "call", "edits", "effect", "hidden", "processes", "spill", "stopped", "todos", "workspace")
 
     def __init__(
         self,
@@ -42,6 +46,7 @@ class Run:
         self.spill = spill
         self.stopped = False
         self.todos = todos
+        self.hidden: Callable[[str], bool] | None = None
         self._seen: list[tuple[str, str, str | None]] = []  # with what was known before
         self.edits: list[tuple[str, str | None, str | None]] = []
 
@@ -59,6 +64,10 @@ class Run:
                 if before is not None:
                     self.workspace.seen[real] = before
         self._seen.clear()
+
+    def hides(self, path: str) -> bool:
+        """Whether a file, absolute or seen from the workspace, is withheld from being shown."""
+        return self.hidden is not None and self.hidden(os.path.join(self.workspace.root, path))
 
     def is_stopped(self) -> bool:
         """Whether the call was interrupted."""

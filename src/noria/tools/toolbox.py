@@ -61,6 +61,7 @@ class Toolbox:
         self.strayed: Callable[[Call], str] = lambda call: ""  # why a call that was allowed may not run any more
         self.harmless: Callable[[Call], bool] = lambda call: False  # whether a command certainly only reads
         self.turn = TurnFiles(workspace, self.processes)
+        self.hidden: Callable[[Call], Callable[[str], bool] | None] = lambda call: None  # what is not to be shown
         self.keep: Callable[[bytes, str], str] | None = None  # keeps an image's bytes and type; gives the digest
         self.todos: list[Todo] = []  # the list that todo_write keeps, for whoever shows it
         self._threads = threads
@@ -99,6 +100,7 @@ class Toolbox:
         """Get ready to run the call. `note` is put before its result (that its arguments were rewritten, say).
         Whatever is wrong already becomes the result of the execution."""
         run = Run(effect, call, self.workspace, self.processes, self.spill, self.todos)
+        run.hidden = self.hidden(call)
         tool = self.tools.get(call.name)
         if tool is None:
             return Ready(self, run, note, failed=Failure(f"unknown tool {call.name}"))
