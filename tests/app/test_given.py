@@ -72,8 +72,8 @@ def test_what_is_off_is_not_offered_answers_plainly_and_is_no_notice(tmp_path: P
 
 @pytest.mark.seed("C04", "D16", "D17", "E07", "E16")
 def test_a_name_that_is_not_there_answers_plainly_and_the_others_run(tmp_path: Path) -> None:
-    """D17, noria's form: an error result with what there is, and the other calls run. C04, D16, E07, E16, noria's form: no
-    name is dispatched before or beside the table; what a session has no use for (MCP, agents, skills) is not in it."""
+    """D17, noria's form: an error result with what there is, and the other calls run. C04, D16, E07, E16, noria's form:
+    no name is dispatched before or beside the table; what a session cannot use (MCP, agents, skills) is not in it."""
     (tmp_path / "work").mkdir(exist_ok=True)
     given = settings(tmp_path)
     names = ("subagent", "mcp_list_resources", "mcp_read_resource", "mcp_list_prompts", "mcp_get_prompt", "uploadFile",
