@@ -117,15 +117,13 @@ def test_a_folder_in_place_of_the_file(tmp_path: Path) -> None:
 
 
 def test_what_is_not_built_yet_is_noted(tmp_path: Path) -> None:
-    text = "allow = ['read_file']\ndeny = ['run_command(rm *)']\n[mcp.a]\nurl = 'http://x'\n"
+    text = "[mcp.a]\nurl = 'http://x'\n"
     options, env = at(tmp_path, text)
     found = check(options, env)
     assert found.problems == []
     notes = [n.replace(f"{tmp_path}/", "") for n in found.notes]
     assert notes == [
-        "config.toml:2: deny is not built yet: noria does not run with a guard that nothing enforces",
-        "config.toml:1: allow is kept, but not built yet: it has no effect",
-        "config.toml:3: mcp is kept, but not built yet: it has no effect",
+        "config.toml:1: mcp is kept, but not built yet: it has no effect",
         "no model is set: each run needs --model, or set model = ... in config.toml",
     ]
 

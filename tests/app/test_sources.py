@@ -214,10 +214,10 @@ def test_every_key_of_the_interface(tmp_path: Path) -> None:
     assert (first.context_window, first.max_output_tokens, first.temperature) == (200_000, 8_192, 0.5)
     assert (first.reasoning_effort, first.stream) == ("low", False)
     assert first.price is not None and (first.price.input, first.price.cached) == (3.0, 0.3)
-    assert got.allow == ("run_command(git log *)",)
+    assert [rule[:2] for rule in got.rules] == [("allow", "run_command(git log *)")]
     assert (got.mcp["files"].command[0], got.mcp["far"].url) == ("npx", "https://far.example/mcp")
     assert got.secrets == ("FIRST", "SECOND")
-    assert [n.partition(" ")[0] for n in got.notices] == ["allow", "mcp"]
+    assert [n.partition(" ")[0] for n in got.notices] == ["mcp"]
     assert got.system == EVERYTHING
 
 

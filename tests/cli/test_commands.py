@@ -95,18 +95,6 @@ def test_the_workspaces_file_in_a_run(house: House, server: ModelServer) -> None
     assert f"{own}:1: there is no key max_step" in house.run("-p", "x", "--trust").expect_one_line()
 
 
-def test_a_guard_that_is_not_built_stops_a_run(house: House, server: ModelServer) -> None:
-    path = configured(house, 'allow = ["read_file"]\ndeny = ["run_command(rm *)"]\n')
-    ran = house.run("-p", "x", *GOAL)
-    assert (ran.status, server.requests) == (2, [])
-    assert f"deny ({path}:2) is not built yet" in ran.expect_one_line()
-    configured(house, 'allow = ["read_file"]\n')
-    ran = house.run("-p", "x", *GOAL)
-    assert (ran.status, ran.expect_one_line()) == (
-        0, f"noria: warning: allow ({path}:1) is not built yet: left aside",
-    )  # fmt: skip
-
-
 # -- doctor ------------------------------------------------------------------------------------------------------
 
 

@@ -79,7 +79,11 @@ def place(source: Source, kind: RuleKind, at: int) -> str:
         return _named(source, kind)
     from noria.app.mistakes import line_of
 
-    return f"{source.name}:{line_of(source.text, (kind, at))}"
+    line = line_of(source.text, (kind, at))
+    listed = source.table.get(kind)
+    text = _text(cast("list[object]", listed)[at]) if isinstance(listed, list) else ""
+    below = source.text.splitlines()[line - 1 :]  # the list may go over several lines
+    return f"{source.name}:{line + next((n for n, each in enumerate(below) if text and text in each), 0)}"
 
 
 def _named(source: Source, kind: RuleKind) -> str:

@@ -13,7 +13,7 @@ from noria.cli.args import parse
 from noria.cli.usage import show as out
 from noria.core.errors import UsageError
 
-USAGE = "noria config show | check | explain KEY, with the flags of a run"
+USAGE = "noria config show | check | explain KEY | explain 'tool(argument)', with the flags of a run"
 
 
 def config(argv: Sequence[str]) -> int:
@@ -64,7 +64,11 @@ def _check(args: Namespace) -> int:
 def _explain(args: Namespace) -> int:
     from noria.app.config import read
     from noria.app.shown import explain
+    from noria.app.would import is_call, would
     from noria.cli.run import options
 
+    if is_call(args.prompt):
+        out("".join(f"{line}\n" for line in would(args.prompt, read(options(args), os.environ), options(args))))
+        return 0
     out("".join(f"{line}\n" for line in explain(args.prompt, read(options(args), os.environ), os.environ)))
     return 0

@@ -24,7 +24,7 @@ class Word(msgspec.Struct, frozen=True):
     """A word of a command after its quotes are removed. `fixed`: it is exactly `text` whatever happens; else `text` is
     the part before the first expansion, and what follows is known only when it runs. `pattern`: not fixed for nothing
     but file name patterns (`*`, `?`, `[`, `{`), so that it becomes names, or stays; then `raw` is the pattern, where
-    nothing in it is quoted. `variable`: the one whose content follows `text`, where nothing else does but plain
+    nothing in it is quoted; so it is for what begins at home (`~/x`, "$HOME/x"). `variable`: the one whose content follows `text`, where nothing else does but plain
     characters."""
 
     text: str
@@ -268,7 +268,7 @@ class _Reader:
         for piece, fixed, pattern in self._pieces(node):
             if not fixed:
                 named = pattern and self._only_patterns(node)
-                raw = _of(node) if named and not re.search(r"[\\\"'$`]", _of(node)) else ""
+                raw = _of(node) if named and not re.search(r"[\\\"'$`]", _of(node)) else _at_home(_of(node))
                 return Word(text, fixed=False, pattern=named, variable=_variable(node), raw=raw)
             text += piece
         return Word(text)
@@ -327,6 +327,12 @@ def _unquoted(text: str) -> Iterator[tuple[str, bool, bool]]:
     yield re.sub(r"\\(.)", lambda m: "" if m.group(1) == "\n" else m.group(1), plain, flags=re.DOTALL), True, False
     if found:
         yield "", False, found.group() in ("*", "?", "[", "{")
+
+
+def _at_home(text: str) -> str:
+    """The text, where it is a path that begins at home and nothing else in it has to be known: as `~/x`."""
+    found = re.fullmatch(r"(\"?\$(?:HOME|\{HOME\})\"?|~)((?:/[^\\\"'$`]*)?)\"?", text)
+    return f"~{found.group(2)}" if found else ""
 
 
 def _variable(node: Node) -> str:

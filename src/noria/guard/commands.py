@@ -98,7 +98,7 @@ class CommandLine:
         paths = self._files.targets(redirect)
         said = [self._rules.path("write", path) for path in paths]
         found = min(said, key=lambda r: ("deny", "ask", "", "allow").index(r.kind), default=NOTHING)
-        text = f"{redirect.operator} {redirect.target.text or '(known when it runs)'}"
+        text = f"{redirect.operator} {redirect.target.raw or redirect.target.text or '(known when it runs)'}"
         if found.kind:
             return Part(text, found.kind, found.rule)
         return Part(text, "table", None, "a write" if paths else "where it writes cannot be known")

@@ -52,9 +52,9 @@ class Files:
     def targets(self, redirect: Redirect) -> list[str]:
         """The real paths that a redirection may mean; none where that cannot be known."""
         word = redirect.target
-        if not word.fixed or not word.text:
-            return []
-        if self._lost and not os.path.isabs(os.path.expanduser(word.text)):
+        if word.raw.startswith("~") and not set("*?[{") & set(word.raw):
+            return [real(os.path.expanduser(word.raw), "/")]
+        if not word.fixed or not word.text or (self._lost and not os.path.isabs(word.text)):
             return []
         return list(dict.fromkeys(real(word.text, folder) for folder in self._folders))
 
@@ -151,7 +151,9 @@ class Files:
                 if word.raw:
                     import glob
 
-                    for name in islice(glob.iglob(word.raw, root_dir=folder, include_hidden=True), NAMES):
+                    raw = os.path.expanduser(word.raw)
+                    found |= {real(raw, folder): None}
+                    for name in islice(glob.iglob(raw, root_dir=folder, include_hidden=True), NAMES):
                         found[real(name, folder)] = None
                 continue
             for text in texts:

@@ -314,4 +314,4 @@ def host(call: Call) -> str:
 
 def real(path: str, folder: str) -> str:
     """The real path of what a command names, from the folder that it runs in."""
-    return os.path.realpath(os.path.join(folder, os.path.expanduser(path)))
+    return os.path.realpath(os.path.join(folder, path))
