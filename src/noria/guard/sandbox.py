@@ -20,7 +20,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Literal, Protocol, TypeAlias
 
-from noria.guard import sandbox_bwrap, sandbox_seccomp
+from noria.guard import sandbox_bwrap, sandbox_limits, sandbox_seccomp
 from noria.guard.sandbox_places import Plan
 
 Kind: TypeAlias = Literal["bubblewrap", "landlock"]
@@ -110,6 +110,7 @@ class Sandbox:
         self._outer: subprocess.Popen[bytes] | None = None
         self._made: list[tuple[int, str]] = []  # folders that are there only for it, each open and locked
         self._scratch = ""  # where it has no name space: its folder for what passes
+        self._group = sandbox_limits.Group()
         self.kind: Kind | None = None  # once it has started
         self.plan: Plan | None = None
         self.pid = 0  # of its first process, as it is outside
@@ -158,6 +159,11 @@ class Sandbox:
             mine.close()
             its.close()
             raise
+
+    @property
+    def bounded(self) -> tuple[bool, bool]:
+        """Whether the number of its processes is limited, and the memory of all of them together."""
+        return self._group.processes or os.geteuid() != 0, self._group.memory
 
     # -- its beginning and end -----------------------------------------------------------------------------------
 
@@ -218,8 +224,7 @@ class Sandbox:
         mine, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
         errors = os.memfd_create("noria-sandbox")
         source = Path(__file__).with_name("sandbox_server.py").read_text("utf-8")
-        python = os.path.realpath(getattr(sys, "_base_executable", "") or sys.executable)
-        words = [python, "-I", "-S", "-c", source, its.fileno(), plan.processes, plan.memory, setup]
+        words = [_python(), "-I", "-S", "-c", source, its.fileno(), plan.processes, plan.memory, setup]
         try:
             self._control = mine
             mine.settimeout(PATIENCE)
@@ -237,6 +242,7 @@ class Sandbox:
                 said = os.read(errors, 2_000).decode("utf-8", "replace").strip().rpartition("\n")[2]
                 raise OSError(1, said or "it did not start") from None
             self.pid = _outside(pidfd)
+            self._group.make(self.pid, plan.processes)  # before it has started anything
         finally:
             os.close(errors)
 
@@ -262,6 +268,7 @@ class Sandbox:
                 self._outer.kill()
                 self._outer.wait()
             self._outer = None
+        self._group.close()
         while self._made:
             fd, path = self._made.pop()
             with suppress(OSError):  # others keep it, or there is something in it
@@ -303,6 +310,12 @@ def _outside(pidfd: int) -> int:
     finally:
         if pidfd >= 0:
             os.close(pidfd)
+
+
+def _python() -> str:
+    """The interpreter that the server runs under; it needs the standard library only."""
+    known = (getattr(sys, "_base_executable", ""), sys.executable, "/usr/bin/python3", "/usr/local/bin/python3")
+    return next((os.path.realpath(path) for path in known if path and os.access(path, os.X_OK)), sys.executable)
 
 
 def _file(data: bytes) -> int:

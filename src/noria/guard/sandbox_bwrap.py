@@ -11,6 +11,9 @@ FOLDERS = ("/usr/bin", "/bin", "/usr/local/bin", "/run/current-system/sw/bin", "
 OVER_FILES = ("CAP_CHOWN", "CAP_DAC_OVERRIDE", "CAP_FOWNER")
 """What root keeps: power over the files of others, where they can be written at all."""
 
+OF_THE_KERNEL = ("/proc/sys", "/proc/sysrq-trigger", "/proc/irq", "/proc/bus", "/proc/acpi", "/proc/fs", "/proc/scsi")
+"""Settings that root may write by being root, whatever its capabilities."""
+
 
 def program() -> str:
     """Where bubblewrap is; empty where it is not. Only the system's own folders are looked in: one that a workspace
@@ -33,6 +36,8 @@ def arguments(plan: Plan, filter: int, *, root: bool) -> list[str]:
     if not plan.network:
         made.append("--unshare-net")
     made += ["--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"]
+    for path in OF_THE_KERNEL:
+        made += ["--ro-bind-try", path, path]
     made += _places(plan)
     if filter >= 0:
         made += ["--seccomp", str(filter)]
