@@ -6,9 +6,9 @@ them does inside. What a run does not need is not imported.
 
 from __future__ import annotations
 
+import binascii
 import os
 import time
-import zlib
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias
@@ -534,5 +534,5 @@ def _opened(
     )
     return ev.Opened(
         RULES, chain, limits, Policy(max_retries=settings.max_retries),
-        system, f"crc32:{zlib.crc32(listed):08x}", (len(system) + len(listed)) // 4,
+        system, f"crc32:{binascii.crc32(listed):08x}", (len(system) + len(listed)) // 4,
     )  # fmt: skip

@@ -15,7 +15,6 @@ from noria.core.effects import Calls
 from noria.core.ports import Emit, ToolSpec
 from noria.core.transcript import Prompt, Step
 from noria.models import words
-from noria.models.chat_reader import ChatReader
 from noria.models.dialect import Decoder
 from noria.models.encode import quoted
 from noria.models.kept import FIELDS, returned
@@ -142,6 +141,8 @@ class Chat(Spoken[Kept, Messages]):
 
     def decoder(self, effect: int, emit: Emit) -> Decoder:
         """Reads the answer to one request."""
+        from noria.models.chat_reader import ChatReader
+
         reader = ChatReader(self._endpoint.voice, self.url(), effect, self._emit(emit), self._secrets)
         return self._heard(reader)
 
@@ -191,9 +192,9 @@ class Chat(Spoken[Kept, Messages]):
         endpoint = self._endpoint
         fields: list[tuple[str, bytes]] = [
             ("model", quoted(endpoint.model)),
-            ("stream", b"true" if endpoint.stream else b"false"),
+            ("stream", b"true" if self.streamed else b"false"),
         ]
-        if endpoint.stream:
+        if self.streamed:
             fields.append(("stream_options", b'{"include_usage":true}'))
         if self._tools:
             fields.append(("tools", b"[" + b",".join(map(self._tool, self._tools)) + b"]"))

@@ -21,13 +21,13 @@ from noria.models import retry
 from noria.models.catalog import Endpoint, auth_headers, priced
 from noria.models.dialect import Decoder, Dialect
 from noria.models.encode import Images, goes_on
-from noria.models.errors import TransportError
+from noria.models.errors import NOT_ONE, TransportError
 from noria.models.keys import Key
 from noria.models.rotate import Tell, rotated, unheard
-from noria.models.sse import Parser
 from noria.models.transport import Response, Transport
 
 TAIL = 5.0  # seconds that a report of usage and the connection's end have after the reply itself has ended
+SILENCES = 2  # streams in a row without a frame, whose answers came in one piece, until no more are asked for
 LESSONS = 4  # things that one request may be refused for and sent again without
 ERROR_BODY = 1 << 20  # bytes of an error's body that are read
 BOM = b"\xef\xbb\xbf"
@@ -47,6 +47,7 @@ class HttpModel:
         self._transport = transport
         self._tell = tell
         self._secrets = tuple(key for key in (endpoint.key, *endpoint.keys) if key)
+        self._silences = 0
 
     async def reply(self, request: ModelRequest, emit: Emit) -> Answered | Failure:
         """One attempt at a reply."""
@@ -74,15 +75,31 @@ class HttpModel:
     async def _asked(self, body: Callable[[], bytes], effect: int, emit: Emit) -> Answered | Failure:
         """One attempt; where the server refuses what can be said otherwise or left out (`Dialect.learn`), one more so,
         for each thing that it refuses. That is remembered for as long as the transport lives."""
-        answer = await self._rotated(body(), effect, emit)
+        answer = await self._spoken(body, effect, emit)
         for _ in range(LESSONS):
             if not isinstance(answer, Failure) or not _teaches(answer):
                 break
             if not self._dialect.learn(answer.culprit, answer.detail):
                 break
-            again = await self._rotated(body(), effect, emit)
+            again = await self._spoken(body, effect, emit)
             answer = replace(again, usage=answer.usage + again.usage)
         return answer
+
+    async def _spoken(self, body: Callable[[], bytes], effect: int, emit: Emit) -> Answered | Failure:
+        """One request. Where the stream that it asks for has not one frame, one more at once for the answer in one
+        piece: a server whose error comes after the stream's head (llama-cpp-python) says it there, or answers. Where
+        that happens twice in a row and the answer comes, no more streams are asked for."""
+        answer = await self._rotated(body(), effect, emit)
+        silent = isinstance(answer, Failure) and answer.detail.startswith(NOT_ONE)
+        if not silent or not self._dialect.streamed:
+            self._silences = 0
+            return answer
+        self._silences += 1
+        self._dialect.in_one(True)
+        again = await self._rotated(body(), effect, emit)
+        if isinstance(again, Failure) or self._silences < SILENCES:
+            self._dialect.in_one(False)
+        return replace(again, usage=answer.usage + again.usage)
 
     async def _rotated(self, body: bytes, effect: int, emit: Emit) -> Answered | Failure:
         """One request by whichever key is free."""
@@ -90,7 +107,7 @@ class HttpModel:
 
     async def _attempt(self, body: bytes, effect: int, emit: Emit, key: Key) -> Answered | Failure:
         """One request with that key. A connection that turned out to be closed and had it sent again counts as two."""
-        url, decoder = self._dialect.url(), self._dialect.decoder(effect, emit)
+        url = self._dialect.url()
         streamed, headers = self._dialect.streamed, self._dialect.headers()
         if key.secret != self.endpoint.key:
             if key.secret not in self._secrets:  # a new one, of key_command
@@ -108,6 +125,7 @@ class HttpModel:
             first = idle.first if streamed else idle.comments
             response = await self._transport.post(url, _unique(headers), body, idle, first=first)
             resent = response.resent
+            decoder = self._dialect.decoder(effect, emit)  # what reads answers is loaded while the first one comes
             try:
                 answer = await self._answer(response, decoder, url)
             finally:
@@ -160,6 +178,8 @@ class HttpModel:
     async def _read(self, response: Response, decoder: Decoder) -> str:
         """Feed the decoder until the reply is there. What begins like JSON or a web page is read whole, whatever it is
         called and whatever was asked for. How the answer begins, where no event was in it."""
+        from noria.models.sse import Parser
+
         idle, clock, parser = self.endpoint.idle, asyncio.get_running_loop().time, Parser()
         limit, alive, since = idle.first if self._dialect.streamed else idle.comments, 0, clock()
         begun = b""

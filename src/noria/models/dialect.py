@@ -5,12 +5,14 @@ Owns: the shape that the client drives. Must not know: any one dialect, any conn
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from noria.core.effects import Calls
 from noria.core.ports import Answered, Emit, Failure
 from noria.core.transcript import Transcript
-from noria.models.sse import Event
+
+if TYPE_CHECKING:
+    from noria.models.sse import Event
 
 
 class Decoder(Protocol):
@@ -46,6 +48,10 @@ class Dialect(Protocol):
     @property
     def streamed(self) -> bool:
         """Whether answers are asked for as streams."""
+        ...
+
+    def in_one(self, whole: bool) -> None:
+        """From now on answers are asked for in one piece, or again as the endpoint says."""
         ...
 
     def url(self) -> str:

@@ -19,7 +19,6 @@ from noria.models import words
 from noria.models.catalog import output_limit
 from noria.models.dialect import Decoder
 from noria.models.encode import quoted
-from noria.models.messages_reader import MessagesReader
 from noria.models.pictures import PDF, USUAL
 from noria.models.retry import REASONING_ITEMS
 from noria.models.spoken import Spoken
@@ -171,6 +170,8 @@ class MessagesDialect(Spoken[Kept, Messages]):
 
     def decoder(self, effect: int, emit: Emit) -> Decoder:
         """Reads the answer to one request."""
+        from noria.models.messages_reader import MessagesReader
+
         reader = MessagesReader(self._endpoint.voice, self.url(), effect, self._emit(emit), self._secrets)
         return self._heard(reader)
 
@@ -200,7 +201,7 @@ class MessagesDialect(Spoken[Kept, Messages]):
             if self._profile.address == "vertex"
             else b'{"model":' + quoted(endpoint.model),
             b'"max_tokens":%d' % self._limit,
-            b'"stream":true' if endpoint.stream else b'"stream":false',
+            b'"stream":true' if self.streamed else b'"stream":false',
         ]
         if endpoint.temperature is not None and "temperature" not in self._without and not self._thinking():
             fields.append(b'"temperature":' + msgspec.json.encode(endpoint.temperature))

@@ -19,7 +19,6 @@ from noria.models.catalog import reasons
 from noria.models.dialect import Decoder
 from noria.models.encode import quoted
 from noria.models.pictures import PDF, USUAL
-from noria.models.responses_reader import ResponsesReader
 from noria.models.retry import REASONING_ITEMS
 from noria.models.spoken import Spoken
 
@@ -89,6 +88,8 @@ class Responses(Spoken[Kept, Items]):
 
     def decoder(self, effect: int, emit: Emit) -> Decoder:
         """Reads the answer to one request."""
+        from noria.models.responses_reader import ResponsesReader
+
         reader = ResponsesReader(self._endpoint.voice, self.url(), effect, self._emit(emit), self._secrets)
         return self._heard(reader)
 
@@ -116,7 +117,7 @@ class Responses(Spoken[Kept, Items]):
         endpoint = self._endpoint
         fields: list[tuple[str, bytes]] = [
             ("model", quoted(endpoint.model)),
-            ("stream", b"true" if endpoint.stream else b"false"),
+            ("stream", b"true" if self.streamed else b"false"),
             ("store", b"false"),
         ]
         if reasons(endpoint.model):
