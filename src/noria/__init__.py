@@ -9,6 +9,7 @@ from noria._version import __version__
 TYPE_CHECKING = False  # as type checkers read it, without loading typing: `noria --version` passes here
 if TYPE_CHECKING:
     from noria.app.agent import Agent, Chat
+    from noria.app.approvals import Answer, Approval
     from noria.app.hook_list import Hook
     from noria.app.output import OutputError
     from noria.app.report import Report
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 _PLACES = {
     "Agent": "noria.app.agent",
     "AgentEvent": "noria.app.stream",
+    "Answer": "noria.app.approvals",
+    "Approval": "noria.app.approvals",
     "Chat": "noria.app.agent",
     "Deps": "noria.tools.schema",
     "Discarded": "noria.runtime.bus",
@@ -66,10 +69,10 @@ _PLACES = {
 }
 
 __all__ = [
-    "Agent", "AgentEvent", "Chat", "Deps", "Discarded", "Done", "Error", "Failure", "Hook", "Ledger", "MemoryJournal",
-    "NoriaError", "Notice", "Options", "OutputError", "PromptBlocked", "ReasoningDelta", "Report", "Retry", "RunResult",
-    "ScriptedModel", "Session", "Simulation", "Stream", "Tally", "TextDelta", "Tool", "ToolEnd", "ToolSet", "ToolStart",
-    "UsageError", "Which", "__version__", "call", "run", "say", "tool",
+    "Agent", "AgentEvent", "Answer", "Approval", "Chat", "Deps", "Discarded", "Done", "Error", "Failure", "Hook",
+    "Ledger", "MemoryJournal", "NoriaError", "Notice", "Options", "OutputError", "PromptBlocked", "ReasoningDelta",
+    "Report", "Retry", "RunResult", "ScriptedModel", "Session", "Simulation", "Stream", "Tally", "TextDelta", "Tool",
+    "ToolEnd", "ToolSet", "ToolStart", "UsageError", "Which", "__version__", "call", "run", "say", "tool",
 ]  # fmt: skip
 
 

@@ -35,6 +35,7 @@ from noria.tools.schema import Tool
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from noria.app.approvals import Approve
     from noria.app.hook_list import Hook
     from noria.core.transcript import Transcript
     from noria.models.client import Completing
@@ -81,6 +82,7 @@ class Agent(Generic[T]):
         builtin_tools: bool = False,
         workspace: str | None = None,
         hooks: Iterable[Hook] = (),
+        approve: Approve | None = None,
     ) -> None: ...
     @overload
     def __init__(
@@ -96,6 +98,7 @@ class Agent(Generic[T]):
         builtin_tools: bool = False,
         workspace: str | None = None,
         hooks: Iterable[Hook] = (),
+        approve: Approve | None = None,
     ) -> None: ...
     @overload
     def __init__(
@@ -111,6 +114,7 @@ class Agent(Generic[T]):
         builtin_tools: bool = False,
         workspace: str | None = None,
         hooks: Iterable[Hook] = (),
+        approve: Approve | None = None,
     ) -> None: ...
     def __init__(
         self,
@@ -125,6 +129,7 @@ class Agent(Generic[T]):
         builtin_tools: bool = False,
         workspace: str | None = None,
         hooks: Iterable[Hook] = (),
+        approve: Approve | None = None,
     ) -> None:
         """Make it; nothing is read or connected yet.
 
@@ -147,6 +152,12 @@ class Agent(Generic[T]):
             hooks: functions that are asked at events (`Hook("PreToolUse", guard)`): they may block a call, rewrite it,
                 add to its result, let the model go on. They come after those of the configuration.
 
+            approve: a function, async or not, that is asked about each call which needs a person's word: it gets what
+                they would be shown (`Approval`) and gives True, False, the reason why not as text, or an `Answer` (for
+                this session, always, the mode after a plan). To a question (ask_user) text is the answer. Where it
+                fails the call is refused. Without it such calls are denied; with it the mode is `default` unless
+                another is given.
+
         Raises UsageError: a tool without types or without a docstring, two of one name, a type without a schema.
         """
         self.model = model
@@ -156,6 +167,7 @@ class Agent(Generic[T]):
         self.deps = deps
         self.builtin_tools = builtin_tools
         self.hooks = tuple(hooks)
+        self.approve = approve
         if max_steps is not None and max_steps < 0:
             raise UsageError(f"max_steps is {max_steps}: give 1 or more, or 0 for no limit")
         self._given = _Given(max_steps, permission_mode, workspace or "")
@@ -229,12 +241,14 @@ class Agent(Generic[T]):
         claims = None if self.builtin_tools else _alone()
         more = [tool.bound(deps, claims) for tool in self.tools]
         which = Which("named", name) if name else Which("memory")
-        return Session(await build(settings, which, model=own, more=more, brought=brought))
+        can_ask = self.approve is not None
+        return Session(await build(settings, which, can_ask=can_ask, model=own, more=more, brought=brought))
 
     def _load(self, model: Model) -> Settings:
         """The settings of a session. Raises UsageError."""
         given = self._given
-        unasked = None if self.builtin_tools else "goal"  # where nothing says more, the caller's own tools just run
+        asked = self.builtin_tools or self.approve is not None
+        unasked = None if asked else "goal"  # where nothing says more, the caller's own tools just run
         match model:
             case str() | Options():
                 settings = self._from_options(Options(model=model) if isinstance(model, str) else model, unasked)
@@ -315,7 +329,12 @@ class Chat(Generic[T]):
         if not isinstance(prompt, str):
             raise UsageError(f"a prompt is text, not {type(prompt).__name__}: {prompt!r:.80}")
         await self.session.submit(prompt, images=images)
-        return self._result(await self.session.rest())
+        report = await self.session.rest()
+        if self.agent.approve is not None and self.session.asks():
+            from noria.app.approvals import put
+
+            report = await put(self.session, self.agent.approve)
+        return self._result(report)
 
     def stream(self, prompt: str, *, images: Images = ()) -> Stream[T]:
         """`run`, watched; see `Agent.stream`. Leaving the session's `async with` ends it."""

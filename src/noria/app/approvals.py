@@ -7,18 +7,21 @@ it came with: it is written with it or not at all, is found again when the sessi
 
 from __future__ import annotations
 
+import inspect
 import os
 import time
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import msgspec
 
 from noria.core.content import Call
-from noria.core.errors import UsageError
+from noria.core.errors import IllegalEvent, UsageError
 from noria.guard.modes import PermissionMode
 
 if TYPE_CHECKING:
+    from noria.app.report import Report
+    from noria.app.session import Session
     from noria.guard.gates import Gates
     from noria.tools.toolbox import Toolbox
 
@@ -63,6 +66,44 @@ class Answer(msgspec.Struct, frozen=True):
     remember: Remember = "once"
     mode: PermissionMode | Literal[""] = ""
     text: str = ""
+
+
+Said: TypeAlias = Answer | bool | str
+Approve: TypeAlias = "Callable[[Approval], Said | Awaitable[Said]]"
+"""A program in a person's place."""
+
+
+async def put(session: Session, approve: Approve) -> Report:
+    """Have a program answer what waits for a person, one call after another, until the session rests. Where it fails
+    the call is refused, and the reason is told."""
+    while True:
+        report = await session.rest()
+        asks = session.asks()
+        if not asks:
+            return report
+        try:
+            said = approve(session.approval(asks[0]))
+            answer = _answer(asks[0].call, await said if inspect.isawaitable(said) else said)
+        except Exception as error:  # noqa: BLE001 - whatever is wrong with a guard, it must not let through
+            answer = Answer(False, f"the check failed: {type(error).__name__}: {error}")
+            session.notify("error", f"{asks[0].call.name} was refused, for approve failed: {answer.reason}")
+        try:
+            await session.say(asks[0], answer)
+        except IllegalEvent:
+            continue  # it was answered or interrupted meanwhile
+
+
+def _answer(call: Call, said: object) -> Answer:
+    """What a program means. Raises TypeError where that is nothing."""
+    match said:
+        case Answer():
+            return said
+        case bool():
+            return Answer(said and call.name != "ask_user")
+        case str():
+            return Answer(True, text=said) if call.name == "ask_user" else Answer(False, said)
+        case _:
+            raise TypeError(f"it gave {said!r:.60}, not True, False, a reason or an Answer")
 
 
 def approval(call: Call, gate: Gates, toolbox: Toolbox) -> Approval:
@@ -145,8 +186,8 @@ def keep_always(folder: str, rule: str, workspace: str) -> str:
     if not folder:
         raise UsageError("there is no configuration folder in which an answer could be kept for good")
     path = os.path.join(folder, APPROVED)
-    day = time.strftime("%Y-%m-%d")
-    line = f"  {msgspec.json.encode(rule).decode()},  # {day}, in {visible(workspace)}\n"
+    where = f"{time.strftime('%Y-%m-%d')}, in {visible(' '.join(workspace.split()))}"
+    line = f"  {msgspec.json.encode(rule).decode()},  # {where}\n"
     try:
         os.makedirs(folder, mode=0o700, exist_ok=True)
         lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)

@@ -263,13 +263,13 @@ class Session:
 
         rule = gate.exact_rule(ask.call)
         if not rule:
-            self._say("warning", f"no rule can cover this call of {ask.call.name} and nothing else: it is allowed once")
+            self.notify("warning", f"no rule covers this call of {ask.call.name} and nothing else: it is allowed once")
             return ""
         if remember == "always":
             try:
                 keep_always(self._house.settings.config_folder, rule, self._house.settings.workspace)
             except UsageError as error:
-                self._say("warning", f"{error}; {rule} is allowed for this session")
+                self.notify("warning", f"{error}; {rule} is allowed for this session")
         gate.rules.add("allow", rule, "this session")
         return sender(self.id, ask.id, rule)
 
@@ -281,7 +281,8 @@ class Session:
             if isinstance(verdict, ev.Allow):
                 await self._house.driver.send(ev.Decided(other.id, verdict))
 
-    def _say(self, level: Literal["info", "warning"], text: str) -> None:
+    def notify(self, level: Literal["info", "warning", "error"], text: str) -> None:
+        """Say a line to whoever watches."""
         self._house.driver.bus.publish(Notice(level, text))
 
     @property

@@ -29,7 +29,8 @@ Refer to code as path:line. Be brief, exact and honest."""
 
 # Default and accept-edits need no hint: the refusals say what is not allowed.
 HINTS = {
-    "plan": "Mode: plan. Only read and search; change nothing, run no commands. Finish with a plan: by exit_plan if offered.",
+    "plan": "Mode: plan. Only read and search; change nothing, run no commands. Finish with a plan to be approved "
+    "(exit_plan, if offered).",
     "goal": "Mode: goal. Nobody can be asked: decide yourself and work until the goal is reached and checked.",
     "debug": "Mode: debug. Find and explain the cause with read-only means; do not change files.",
 }

@@ -1,5 +1,4 @@
-"""`ask_user`, questions to a person with choices, how an answer is read, and what the model is told; `exit_plan`, a plan
-put to them.
+"""`ask_user`: questions to a person, how an answer is read, what the model is told; `exit_plan`: a plan put to them.
 
 Owns: the form of questions and answers. Must not know: who shows them, any mode. These calls are decided by a person
 and never run: the answer is their result.
