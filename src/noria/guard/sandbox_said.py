@@ -28,7 +28,7 @@ _REPOSITORY: Final = re.compile(
     re.IGNORECASE,
 )
 _DENIED: Final = re.compile(r"permission denied|operation not permitted|eacces|eperm", re.IGNORECASE)
-_PATH: Final = re.compile(r"(?:~|/[\w.@+-]+)(?:/[\w.@+-]+)*")
+_PATH: Final = re.compile(r"(?<![\w.])(?:~|/[\w.@+-]+)(?:/[\w.@+-]+)*")
 _PROCESSES: Final = re.compile(r"resource temporarily unavailable|can't start new thread|fork: retry", re.IGNORECASE)
 _SPACES: Final = re.compile(r"unshare|user ?namespace|clone_new|mount: |bwrap: |docker daemon|podman", re.IGNORECASE)
 
