@@ -19,7 +19,10 @@ TEXTS: dict[str, tuple[str, str]] = {
     "server": ("the server at {url} failed", "try again later, or look into the server's log"),
     "network": ("cannot reach {url}", "check --base-url and the network"),
     "timeout": ("{url} did not answer in time", "try again later"),
-    "truncated": ("{url} broke off its answer", "it did so at every try: check that it speaks the {dialect} dialect"),
+    "truncated": (
+        "{url} broke off its answer",
+        "it did so at every try: look into its log, and check that it speaks the {dialect} dialect",
+    ),
     "empty": ("{model} answered with nothing", "three times: choose another --model, or check --base-url"),
     "context_overflow": ("the conversation does not fit {model}", "begin a new session, or choose a larger --model"),
     "bad_request": ("{url} refused the request", "check that it speaks the {dialect} dialect and knows {model}"),
@@ -43,7 +46,7 @@ def explain(reason: str, detail: str, endpoint: Endpoint, wait: int = 0) -> str:
     key = endpoint.key_from or f"{USUAL.get(endpoint.dialect, USUAL['chat'])[2]} (or key_env of the model)"
     names = {"model": endpoint.model, "url": url, "dialect": endpoint.dialect, "key": key}
     said = " ".join(detail.split())[:500] if reason not in ("repeated", "cut", "stopped") else ""
-    if said and url.split("/")[2] not in said:
+    if said and not said.startswith("blocked by ") and url.split("/")[2] not in said:
         said = f"{url}: {said}"
     return f"{said or what.format(**names)}: {advice.format(**names)}"
 

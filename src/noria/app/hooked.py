@@ -18,6 +18,7 @@ from noria.app.hook_list import Hook as HookFunction
 from noria.app.result import messages
 from noria.core import events as ev
 from noria.core.effects import RunTool
+from noria.core.state import Policy
 from noria.guard.gates import Gates
 from noria.guard.hook_models import AroundModel
 from noria.guard.hook_places import AroundTools, AtStop, BeforeCompaction
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from noria.runtime.driver import Driver, Parts
     from noria.tools.toolbox import Toolbox
 
+LIMIT = Policy().hook_blocks
 PRINTED = 1 << 20  # bytes of what a hook prints, or answers, that are read
 Tell: TypeAlias = Callable[[Level, str], None]
 
@@ -94,7 +96,13 @@ class Hooked:
         self._driver = driver
 
     def see(self, happened: Happened) -> None:
-        """End the turn once a hook wants that, and what it was asked about is on record."""
+        """End the turn once a hook wants that, and what it was asked about is on record. That one was overruled is
+        said once."""
+        ended = happened.state.ended
+        if isinstance(happened.event, ev.StopChecked) and ended is not None and ended.reason == "hook_blocks":
+            self._tell(
+                "warning", f"Stop hooks blocked the end of the turn {LIMIT + 1} times: the turn has ended all the same"
+            )
         if isinstance(happened.event, ev.Interrupted) or happened.state.turn is None:
             self.hooks.stopping, self.hooks.halting = False, ""
         elif self.hooks.halting and not self.hooks.stopping and self._driver is not None:

@@ -47,8 +47,6 @@ MODES = {"accept-edits": "acceptEdits", "goal": "bypassPermissions", "debug": "d
 """Permission modes in the common words, where they differ."""
 
 _EXACT = re.compile(r"[\w|, -]*")
-_WORD = re.compile(r"\w+")
-_COMMON = frozenset(name for names in COMMON.values() for name in names)
 
 
 def names_of(tool: str) -> tuple[str, ...]:
@@ -78,21 +76,21 @@ def matches(matcher: str, names: Iterable[str]) -> bool:
     return any(found.search(name) for name in names)
 
 
-def common(matcher: str) -> bool:
-    """Whether it names tools in the common words, and none in noria's."""
-    words = set(_WORD.findall(matcher))
-    return bool(words & _COMMON) and not words & set(COMMON)
+def common(matcher: str, tool: str) -> str:
+    """The common name by which a matcher knows a tool, where it does not know it by noria's own; else blank."""
+    if matches(matcher, (tool,)):
+        return ""
+    return next((name for name in COMMON.get(tool, ()) if matches(matcher, (name,))), "")
 
 
-def told(tool: str, args: Args, root: str, writes: Iterable[str]) -> list[tuple[str, Args]]:
-    """A call in the common form: name and arguments. A patch is as many edits as it writes files (`writes`), so that a
-    hook that looks at `file_path` sees each of them."""
-    name = COMMON.get(tool, (tool,))[0]
+def told(tool: str, name: str, args: Args, root: str, writes: Iterable[str]) -> list[tuple[str, Args]]:
+    """A call in the common form, under that name: name and arguments. A patch is as many edits as it writes files
+    (`writes`), so that a hook that looks at `file_path` sees each of them."""
     if tool == "apply_patch":
-        edits = [("Edit", {"file_path": path, **args}) for path in writes]
-        return edits or [("Edit", dict(args))]
-    if tool == "edit_file" and "edits" in args:
-        name = "MultiEdit"
+        edits = [(name, {"file_path": path, **args}) for path in writes]
+        return edits or [(name, dict(args))]
+    if tool == "edit_file":
+        name = "MultiEdit" if "edits" in args else "Edit"
     keys = KEYS.get(tool, {})
     said = {keys.get(key, key): value for key, value in args.items()}
     if isinstance(said.get("file_path"), str):

@@ -50,8 +50,10 @@ class AroundTools:
         written = args
         if not names.matches(hook.matcher, names.names_of(call.name)):
             return None
+        common = bool(hook.common(call.name))
         for form, (name, told) in enumerate(self._told(hook, call)):
-            said = await self._hooks.ask(hook, {"tool_name": name, "tool_input": told, "tool_use_id": call.id}, effect)
+            fields = {"tool_name": name, "tool_input": told, "tool_use_id": call.id}
+            said = await self._hooks.ask(hook, fields, effect, common=common)
             if refusal := _refusal(hook, call, said):
                 return refusal
             if said.updated is not None and said.updated != told:
@@ -75,7 +77,8 @@ class AroundTools:
         hooks hear that one is waited for."""
         for hook in self._hooks.of("PermissionRequest", *names.names_of(call.name)):
             name, told = self._told(hook, call)[0]
-            said = await self._hooks.ask(hook, {"tool_name": name, "tool_input": told}, effect)
+            fields = {"tool_name": name, "tool_input": told}
+            said = await self._hooks.ask(hook, fields, effect, common=bool(hook.common(call.name)))
             if said.word == "deny" or (said.failed and hook.closes):
                 return _refusal(hook, call, said)
             if said.word == "allow":
@@ -99,19 +102,21 @@ class AroundTools:
         for hook in self._hooks.of(event, *names.names_of(call.name)):
             for name, told in self._told(hook, call):
                 fields: Args = {"tool_name": name, "tool_input": told, "tool_use_id": call.id}
-                fields |= _response(hook, result)
-                result = _added(hook, result, await self._hooks.ask(hook, fields, effect))
+                common = bool(hook.common(call.name))
+                fields |= _response(result, common=common)
+                result = _added(hook, result, await self._hooks.ask(hook, fields, effect, common=common))
         return result
 
     def _told(self, hook: Hook, call: Call) -> list[tuple[str, Args]]:
         args = msgspec.json.decode(call.args)
-        if not hook.common:
+        common = hook.common(call.name)
+        if not common:
             return [(call.name, args)]
         writes = self._claims(call).writes if call.name == "apply_patch" else ()
-        return names.told(call.name, args, self._root, writes)
+        return names.told(call.name, common, args, self._root, writes)
 
     def _meant(self, hook: Hook, call: Call, updated: Mapping[str, Any]) -> Args:
-        return names.meant(call.name, updated) if hook.common else dict(updated)
+        return names.meant(call.name, updated) if hook.common(call.name) else dict(updated)
 
     def _note(self, call: Call, text: str) -> None:
         while len(self._beside) >= REMEMBERED:
@@ -145,13 +150,13 @@ def _no_verdict(hook: Hook, call: Call, why: str) -> Refuse:
     )
 
 
-def _response(hook: Hook, result: Result) -> Args:
+def _response(result: Result, *, common: bool) -> Args:
     """What a tool gave, as a hook is told."""
     text = result.text
     if result.status == "error":
         return {"error": text, "is_interrupt": False}
     response: Args = {"status": result.status, "text": text}
-    if hook.common:
+    if common:
         response |= {"stdout": text, "stderr": "", "interrupted": False, "success": True}
     return {"tool_response": response}
 
@@ -179,6 +184,9 @@ def _below(text: str) -> str:
 
 
 def _with(result: Result, text: str) -> Result:
+    """More text below a result; it begins a line of its own."""
+    if not result.content or result.text.endswith("\n"):
+        text = text.removeprefix("\n")
     return replace(result, content=(*result.content, Text(text)))
 
 

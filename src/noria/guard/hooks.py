@@ -28,8 +28,6 @@ T = TypeVar("T")
 
 CLOSING = frozenset({"PreToolUse", "PreModelRequest"})
 """Events in which a hook without a verdict blocks, unless it says otherwise."""
-TOOLS = frozenset({"PreToolUse", "PostToolUse", "PostToolUseFailure", "PermissionRequest"})
-"""Events whose matchers are about tools."""
 
 
 class Hook(msgspec.Struct, frozen=True, kw_only=True):
@@ -48,10 +46,10 @@ class Hook(msgspec.Struct, frozen=True, kw_only=True):
         """Whether no verdict counts as a block."""
         return self.on_error == "deny" if self.on_error else self.event in CLOSING
 
-    @property
-    def common(self) -> bool:
-        """Whether it is told of tools in the common form."""
-        return self.event in TOOLS and names.common(self.matcher)
+    def common(self, tool: str) -> str:
+        """The common name by which it is told of a tool, where its matcher knows the tool by that and not by noria's
+        own; else blank."""
+        return names.common(self.matcher, tool)
 
 
 class Hooks:
@@ -74,10 +72,10 @@ class Hooks:
         """The hooks of an event, in order; with `values`, those whose matcher fits one of them."""
         return [h for h in self._hooks if h.event == event and (not values or names.matches(h.matcher, values))]
 
-    async def ask(self, hook: Hook, fields: Fields, effect: int = 0) -> Said:
-        """Run one hook and read its answer; what it says to people is told. One that closes and gave no verdict is
-        told to the caller by `failed`, as any other that gave none."""
-        said = await self._run(hook, {"effect": effect, **fields})
+    async def ask(self, hook: Hook, fields: Fields, effect: int = 0, *, common: bool = False) -> Said:
+        """Run one hook and read its answer; what it says to people is told. `common`: the fields are in the common
+        form. That one gave no verdict is in what is returned (`failed`), whether it closes or not."""
+        said = await self._run(hook, {"effect": effect, **fields}, common)
         if said.message:
             self.tell("info", f"{hook.event} hook {hook.name}: {_line(said.message)}")
         if said.failed:
@@ -86,12 +84,12 @@ class Hooks:
             self.halting = f"{hook.event} hook {hook.name}: {_line(said.halt)}"
         return said
 
-    async def _run(self, hook: Hook, fields: Fields) -> Said:
-        common = dict(self._common())
-        if hook.common:
-            mode = common.get("permission_mode", "")
-            common["permission_mode"] = names.MODES.get(mode, mode)
-        whole = {**common, "hook_event_name": hook.event, **fields}
+    async def _run(self, hook: Hook, fields: Fields, common: bool) -> Said:
+        base = dict(self._common())
+        if common:
+            mode = base.get("permission_mode", "")
+            base["permission_mode"] = names.MODES.get(mode, mode)
+        whole = {**base, "hook_event_name": hook.event, **fields}
         variables = {"HOOK_EVENT": hook.event, "HOOK_TOOL_NAME": str(fields.get("tool_name", ""))}
         try:
             data = msgspec.json.encode(whole)
