@@ -22,8 +22,8 @@ DEVICES = ("null", "zero", "full", "random", "urandom", "tty", "ptmx", "pts", "f
 
 NOT_HELD = (
     "what it does not hold: .git/hooks, .git/config and .noria in the workspace can be written, modes and times of "
-    "files outside changed, processes outside seen; what is started can outlive noria. And there is no network at all in "
-    "it, not even to the machine itself"
+    "files outside changed, processes outside seen; what is started can outlive noria. And there is no network at "
+    "all in it, not even to the machine itself"
 )
 
 

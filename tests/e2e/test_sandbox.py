@@ -1,0 +1,144 @@
+"""The sandbox around the commands of a run: on by default, told where there is none, refused where it must be."""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+from noria.testing import ModelServer
+from tests.e2e.run import Place, processes_with
+from tests.guard.test_escapes import _can
+from tests.tools.helpers import soon
+
+WITHOUT = """
+import sys
+from noria.guard import sandbox_bwrap, sandbox_landlock
+sandbox_bwrap.program = lambda: ""
+if sys.argv.pop(1) == "neither":
+    sandbox_landlock.version = lambda: 0
+from noria.__main__ import main
+sys.exit(main())
+"""
+"""noria on a machine that has no bubblewrap, or neither."""
+
+
+def do(*commands: str) -> list[Any]:
+    """One reply for each command, and a last one."""
+    return [*({"text": "", "calls": [["run_command", {"command": c}]]} for c in commands), {"text": "Done."}]
+
+
+def results(server: ModelServer) -> list[str]:
+    """What the last request says of the calls."""
+    return [m["content"] for m in server.requests[-1]["messages"] if m["role"] == "tool"]
+
+
+def without(place: Place, which: str, *more: str) -> subprocess.CompletedProcess[str]:
+    """A run there."""
+    command = [sys.executable, "-c", WITHOUT, which, *place.arguments("go", *more)]
+    return subprocess.run(command, cwd=place.work, env=place.env, capture_output=True, text=True, timeout=60)
+
+
+@pytest.mark.seed("G22", "Z28")
+def test_commands_are_in_it_by_default_in_every_mode_that_runs_them(tmp_path: pathlib.Path) -> None:
+    """noria's form: there is nothing to be configured for it."""
+    if why := _can("bubblewrap"):
+        pytest.skip(why)
+    commands = [
+        "touch /etc/noria-was-here", "cat $NORIA_HOME/journal.db | wc -c; ls $NORIA_HOME", "echo x > made; cat made",
+        "exec 5<>/dev/tcp/192.0.2.1/80", "exec 5<>/dev/tcp/192.0.2.2/80", "cat /proc/1/environ",
+    ]  # fmt: skip
+    with ModelServer(do(*commands)) as server:
+        place = Place(tmp_path, server.url)
+        (place.home / ".ssh").mkdir()
+        status, _, err = place.run("go")
+        said = results(server)
+    assert status == 0 and "without a sandbox" not in err
+    assert "Read-only file system" in said[0] and "[sandbox: commands can write in" in said[0]
+    assert said[1].split()[-1] != "journal.db" and said[2] == "x\n"
+    assert "Network is unreachable" in said[3] and "[sandbox: commands have no network" in said[3]
+    assert "Network is unreachable" in said[4] and "[sandbox" not in said[4]
+    assert "Permission denied" in said[5] and "sk-test" not in json.dumps(said)
+    assert not os.path.exists("/etc/noria-was-here") and not (place.work / ".noria").exists()
+
+
+@pytest.mark.case("A02")
+def test_the_agents_key_is_in_no_process_that_a_command_sees(tmp_path: pathlib.Path) -> None:
+    """/proc/$PPID/environ is the known hard limit without a sandbox; in it there is no such process."""
+    if why := _can("bubblewrap"):
+        pytest.skip(why)
+    look = "cat /proc/[0-9]*/environ /proc/$PPID/environ | tr '\\0' '\\n' | grep -c sk-test"
+    with ModelServer(do(look)) as server:
+        Place(tmp_path / "with", server.url).run("go")
+        assert results(server)[0].startswith(("0\n", "cat: ")) and "\n0\n" in "\n" + results(server)[0]
+    with ModelServer(do(look)) as server:
+        Place(tmp_path / "without", server.url).run("go", "--sandbox", "off")
+        assert "\n0\n" not in "\n" + results(server)[0]
+
+
+def test_where_there_is_no_bubblewrap_landlock_is_used_and_said(tmp_path: pathlib.Path) -> None:
+    if why := _can("landlock"):
+        pytest.skip(why)
+    with ModelServer(do("touch /etc/noria-was-here", "echo x > made; cat made; mktemp")) as server:
+        done = without(Place(tmp_path, server.url), "landlock")
+        said = results(server)
+    assert done.returncode == 0 and done.stderr.count("a sandbox of Landlock") == 1
+    assert "Permission denied" in said[0] and said[1].startswith("x\n/tmp/noria-")
+    assert not os.path.exists("/etc/noria-was-here") and not os.path.exists(os.path.dirname(said[1].split()[-1]))
+
+
+def test_where_there_is_neither_it_is_said_once_or_nothing_runs(tmp_path: pathlib.Path) -> None:
+    with ModelServer(do("echo one", "echo two")) as server:
+        done = without(Place(tmp_path / "auto", server.url), "neither")
+        assert done.returncode == 0 and results(server) == ["one\n", "two\n"]
+        assert done.stderr.count("commands run without a sandbox: ") == 1 and "install bubblewrap" in done.stderr
+    with ModelServer(do("echo one")) as server:
+        for which in ("neither", "landlock"):  # strict is whole, or nothing
+            done = without(Place(tmp_path / which, server.url), which, "--sandbox", "strict")
+            assert done.returncode == 2 and "--sandbox strict: there is no sandbox here" in done.stderr
+            assert "install bubblewrap" in done.stderr and "Traceback" not in done.stderr
+        assert not server.requests
+        done = without(Place(tmp_path / "off", server.url), "neither", "--sandbox", "off")
+        assert done.returncode == 0 and "sandbox" not in done.stderr
+
+
+def test_strict_runs_where_there_is_one(tmp_path: pathlib.Path) -> None:
+    if why := _can("bubblewrap"):
+        pytest.skip(why)
+    with ModelServer(do("echo one")) as server:
+        assert Place(tmp_path, server.url).run("go", "--sandbox", "strict")[0] == 0
+        assert results(server) == ["one\n"]
+
+
+def test_a_workspace_that_keeps_it_from_being_made_gets_nothing_run(tmp_path: pathlib.Path) -> None:
+    """It would be a way to be run without."""
+    if why := _can("bubblewrap"):
+        pytest.skip(why)
+    code = WITHOUT.replace(
+        'sandbox_bwrap.program = lambda: ""', "sandbox_bwrap._places = lambda plan: ['--no' + 'pe'] * bool(plan.places)"
+    )
+    with ModelServer(do("echo one")) as server:
+        place = Place(tmp_path, server.url)
+        command = [sys.executable, "-c", code, "neither", *place.arguments("go")]
+        subprocess.run(command, cwd=place.work, env=place.env, capture_output=True, text=True, timeout=60)
+        assert "nothing was run" in results(server)[0] and "--sandbox off" in results(server)[0]
+
+
+@pytest.mark.case("A02")
+def test_it_leaves_nothing_when_noria_is_killed(tmp_path: pathlib.Path) -> None:
+    if why := _can("bubblewrap"):
+        pytest.skip(why)
+    mark = f"noria-sandboxed-{os.getpid()}"
+    hidden = f"env -i setsid bash -c 'exec -a {mark} sleep 600' >/dev/null 2>&1 & exec -a {mark} sleep 600"
+    with ModelServer(do(hidden)) as server:
+        process = Place(tmp_path, server.url).start("go")
+        assert soon(lambda: len(processes_with(mark)) >= 2, 20)
+        process.send_signal(signal.SIGKILL)
+        process.communicate()
+        assert soon(lambda: not processes_with(mark), 5)
