@@ -42,6 +42,8 @@ bench: $(VENV)/dev
 	$(BIN)/python -m benchmarks
 
 docs: $(VENV)/dev
+	@mkdir -p build
+	$(BIN)/python -m tests.tools.shelf > build/shelf.json && mv build/shelf.json src/noria/tools/shelf.json
 	$(BIN)/python -m tests.machine.transitions > docs/transitions.md
 	$(BIN)/python -m tests.seeds > docs/seeds.md
 

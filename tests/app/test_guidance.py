@@ -13,7 +13,7 @@ from noria.core.transcript import Step
 from noria.guard.modes import KINDS, kind
 from noria.models.scripted import call, say
 from noria.runtime.schedule import conflict
-from noria.tools import ripgrep
+from noria.tools import programs, ripgrep
 from noria.tools.registry import builtin
 from noria.tools.schema import Tool
 from tests.app.test_session import model, run, settings
@@ -204,6 +204,7 @@ def test_searches_stay_inside_and_are_there_in_every_mode(tmp_path: Path) -> Non
 def test_without_ripgrep_the_searches_are_not_offered_and_a_person_is_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(programs, "ripgrep", lambda: "")
     monkeypatch.setattr(ripgrep, "program", lambda: "")
 
     async def work() -> None:

@@ -72,7 +72,7 @@ def test_break_a_tool_and_it_fails(
     """Each tool is needed: without it nothing is mended, and the status says so."""
     whole = ToolSet((files.read_file, files.write_file, edit.edit_file, shell.run_command))
     monkeypatch.setattr("noria.app.build.builtin", lambda *given: whole.add(broken))
-    assert registry.builtin().get("run_command") is shell.run_command
+    assert registry.loaded().get("run_command") is shell.run_command
     assert demo([]) == 1
     assert "After:  4 of 8 tests fail" in capfd.readouterr().out
 

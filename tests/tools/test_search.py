@@ -13,7 +13,7 @@ import msgspec
 import pytest
 
 from noria.core.ports import Claims
-from noria.tools import ripgrep
+from noria.tools import programs, ripgrep
 from noria.tools.pages import MORE
 from noria.tools.registry import builtin
 from noria.tools.result import LIMIT
@@ -421,6 +421,7 @@ def test_a_search_that_takes_too_long_shows_what_it_has(bench: Bench, monkeypatc
 
 def test_without_ripgrep_a_search_answers_plainly(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     assert not any(t.missing for t in builtin() if not t.off)
+    monkeypatch.setattr(programs, "ripgrep", lambda: "")
     monkeypatch.setattr(ripgrep, "program", lambda: "")
     assert [t.name for t in builtin() if t.missing and not t.off] == ["glob", "grep"]
     for name, args in (("grep", {"pattern": "main"}), ("glob", {"pattern": "*"})):

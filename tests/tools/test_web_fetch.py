@@ -18,11 +18,21 @@ import pytest
 
 from noria.core.content import Result
 from noria.tools import web_fetch as work
-from noria.tools.web import PROXIED, Web, given
+from noria.tools.registry import builtin
+from noria.tools.schema import Tool
+from noria.tools.web import PROXIED, Web
 from tests.tools.helpers import Bench, call
 from tests.tools.webserver import Asked, WebServer, answer, names
 
 PROXIES = ("http_proxy", "HTTP_PROXY", "https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY", "no_proxy", "NO_PROXY")
+
+
+def both(web: Web) -> tuple[Tool, Tool]:
+    """`web_fetch` and `web_search` with what a session gives them."""
+    tools = builtin(web)
+    fetch, search = tools.get("web_fetch"), tools.get("web_search")
+    assert fetch is not None and search is not None
+    return fetch, search
 
 
 @pytest.fixture(autouse=True)
@@ -33,7 +43,7 @@ def no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def bench(tmp: Path, *allow: str, resolve: Any = None, proxy: bool = False) -> Bench:
     """A bench whose web_fetch may reach these hosts."""
-    return Bench(tmp, given(Web(allow=allow, resolve=resolve, proxy=proxy))[0])
+    return Bench(tmp, both(Web(allow=allow, resolve=resolve, proxy=proxy))[0])
 
 
 def fetch(tmp: Path, url: str, *allow: str, resolve: Any = None, **args: Any) -> Result:
@@ -432,8 +442,8 @@ def test_a_proxy_is_asked_for_a_way_to_a_secured_server(tmp_path: Path, monkeypa
 
 
 def test_with_a_proxy_that_is_not_trusted_it_is_not_offered(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert not given(Web())[0].missing
+    assert not both(Web())[0].missing
     monkeypatch.setenv("HTTPS_PROXY", "http://proxy:8080")
-    assert given(Web())[0].missing == PROXIED and not given(Web(proxy=True))[0].missing
+    assert both(Web())[0].missing == PROXIED and not both(Web(proxy=True))[0].missing
     monkeypatch.setenv("NO_PROXY", "*")
-    assert not given(Web())[0].missing
+    assert not both(Web())[0].missing

@@ -11,8 +11,10 @@ import pytest
 
 from noria.core.content import Result
 from noria.tools import web_search as work
+from noria.tools.registry import builtin
 from noria.tools.result import ToolError
-from noria.tools.web import NO_SEARCH, Web, given
+from noria.tools.schema import Tool
+from noria.tools.web import NO_SEARCH, Web
 from noria.tools.web_search import Hit, Searcher, backend
 from tests.tools.helpers import Bench
 from tests.tools.webserver import Asked, WebServer, answer
@@ -49,8 +51,16 @@ BODIES = {"searxng": SEARXNG, "brave": BRAVE, "tavily": TAVILY}
 NAMES = {"searxng": "SearXNG", "brave": "Brave Search", "tavily": "Tavily"}
 
 
+def both(web: Web) -> tuple[Tool, Tool]:
+    """`web_fetch` and `web_search` with what a session gives them."""
+    tools = builtin(web)
+    fetch, search = tools.get("web_fetch"), tools.get("web_search")
+    assert fetch is not None and search is not None
+    return fetch, search
+
+
 def search(tmp: Path, name: str, url: str, **args: Any) -> Result:
-    bench = Bench(tmp, given(Web(search=backend(name, url, "KEY")))[1])
+    bench = Bench(tmp, both(Web(search=backend(name, url, "KEY")))[1])
     return bench.do("web_search", **({"query": "x"} | args))
 
 
@@ -145,7 +155,7 @@ def test_without_a_backend_it_is_not_offered_and_answers_plainly(tmp_path: Path)
     assert tool is not None and tool.missing == tool.off == NO_SEARCH
     said = bench.do("web_search", query="x")
     assert said.status == "error" and said.text.startswith("ERROR: web_search cannot work here: no search backend")
-    assert not given(Web(search=backend("brave", "", "K")))[1].missing
+    assert not both(Web(search=backend("brave", "", "K")))[1].missing
 
 
 def test_another_backend_may_be_brought(tmp_path: Path) -> None:
@@ -158,7 +168,7 @@ def test_another_backend_may_be_brought(tmp_path: Path) -> None:
             return [Hit(f"About {query}", "https://x.example/")]
 
     own: Searcher = Own()
-    bench = Bench(tmp_path, given(Web(search=own))[1])
+    bench = Bench(tmp_path, both(Web(search=own))[1])
     assert "[Mine: 1 results." in bench.do("web_search", query="q").text
     assert bench.do("web_search", query="fail").text == "ERROR: Mine is closed: come back tomorrow"
 

@@ -40,9 +40,9 @@ class Stamp(NamedTuple):
 async def census(root: str, processes: Processes, seconds: float = TIMEOUT) -> Mapping[str, Stamp] | None:
     """The files below `root` (a real path), by real path; None where they are too many, or cannot be listed in so many
     seconds."""
-    from noria.tools.ripgrep import program
+    from noria.tools.programs import ripgrep
 
-    found = program()
+    found = ripgrep()
     if not found:
         return None
     try:

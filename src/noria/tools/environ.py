@@ -1,5 +1,6 @@
 """The environment that commands get: this process's own, without the agent's keys, and nothing that waits for a person.
 
+Owns: which variables are keys, and hiding them: from commands, from who looks into /proc, in what tools give back.
 Knows nothing of how a process is started.
 """
 
@@ -7,6 +8,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
+
+import msgspec
+
+from noria.core.content import Call, Result, Text
 
 # Nothing may wait for a person, page, or open an editor.
 QUIET = {
@@ -68,3 +73,57 @@ def environment(
     source = os.environ if given is None else given
     kept = {k: v for k, v in source.items() if k not in hidden and not k.startswith(TABLES)}
     return kept | QUIET
+
+
+def is_key(name: str, more: Iterable[str] = ()) -> bool:
+    """Whether a variable holds a key of the agent's."""
+    return name in KEYS or name.startswith(TABLES) or name in more
+
+
+def overwrite(more: Iterable[str] = ()) -> int:
+    """Overwrite the agent's keys in the memory that /proc/PID/environ shows, so that no command reads them there,
+    whoever it runs as; how many. `os.environ` has them all the same; what is started with no environment of its own
+    has not. 0 where the system has no such thing (it is Linux's)."""
+    named, done = frozenset(more), 0
+    try:
+        with open("/proc/self/stat", "rb") as file:
+            fields = file.read().rpartition(b")")[2].split()
+        start, end = int(fields[47]), int(fields[48])  # env_start and env_end of proc(5)
+        with open("/proc/self/mem", "r+b", buffering=0) as memory:
+            memory.seek(start)
+            at = start
+            for entry in memory.read(end - start).split(b"\0"):
+                name, _, value = entry.partition(b"=")
+                if value and is_key(os.fsdecode(name), named):
+                    memory.seek(at + len(name) + 1)
+                    memory.write(b"*" * len(value))
+                    done += 1
+                at += len(entry) + 1
+    except (OSError, ValueError, IndexError, OverflowError):
+        return done
+    return done
+
+
+LEAST = 12  # characters of a key that is hidden wherever it stands: a shorter one may be a word
+HIDDEN = "[a key of noria's, hidden]"
+
+
+class Hiding:
+    """A stage after every tool: the agent's keys are in no result, and so neither in the journal nor with a model."""
+
+    def __init__(self, secrets: Iterable[str]) -> None:
+        self._secrets = sorted({s for s in secrets if len(s) >= LEAST}, key=len, reverse=True)
+
+    async def __call__(self, call: Call, result: Result) -> Result:
+        """The result without them; the same object where there are none."""
+        texts = [part.text for part in result.content if isinstance(part, Text)]
+        if not any(secret in text for secret in self._secrets for text in texts):
+            return result
+        return msgspec.structs.replace(
+            result, content=tuple(Text(self._without(p.text)) if isinstance(p, Text) else p for p in result.content)
+        )
+
+    def _without(self, text: str) -> str:
+        for secret in self._secrets:
+            text = text.replace(secret, HIDDEN)
+        return text

@@ -9,19 +9,12 @@ from collections.abc import Mapping
 from typing import Annotated, Any
 
 from noria.core.ports import Claims
+from noria.tools.programs import no_git
 from noria.tools.run import Run
 from noria.tools.schema import tool
 from noria.tools.workspace import Workspace
 
 Paths = Annotated[list[str] | None, "Only these files and folders"]
-
-
-def _missing() -> str:
-    """Why they cannot work here; empty where they can."""
-    path = os.environ.get("PATH", "").split(os.pathsep)
-    if any(os.path.isabs(folder) and os.access(os.path.join(folder, "git"), os.X_OK) for folder in path):
-        return ""
-    return "git is not installed"
 
 
 def _named(args: Mapping[str, Any], workspace: Workspace) -> tuple[str, ...]:
@@ -34,7 +27,7 @@ def _named(args: Mapping[str, Any], workspace: Workspace) -> tuple[str, ...]:
     return tuple(found)
 
 
-@tool(read_only=True, needs=_missing, claims=lambda args, workspace: Claims(deep=(workspace.root,)))
+@tool(read_only=True, needs=no_git, claims=lambda args, workspace: Claims(deep=(workspace.root,)))
 async def git_status(*, run: Run) -> str:
     """Show branch, staged, changed and untracked files."""
     from noria.tools.gitwork import status
@@ -44,7 +37,7 @@ async def git_status(*, run: Run) -> str:
 
 @tool(
     read_only=True,
-    needs=_missing,
+    needs=no_git,
     claims=lambda args, workspace: Claims(deep=(workspace.root, *_named(args, workspace))),
 )
 async def git_diff(paths: Paths = None, staged: Annotated[bool, "What is staged"] = False, *, run: Run) -> str:
@@ -54,7 +47,7 @@ async def git_diff(paths: Paths = None, staged: Annotated[bool, "What is staged"
     return await diff(run, paths or [], staged=staged)
 
 
-@tool(needs=_missing, claims=lambda args, workspace: Claims(reads=_named(args, workspace), everything=True))
+@tool(needs=no_git, claims=lambda args, workspace: Claims(reads=_named(args, workspace), everything=True))
 async def git_commit(
     message: Annotated[str, "Subject line; blank line; why"],
     paths: Annotated[list[str] | None, "Exactly these, new and deleted too; default: what is staged"] = None,

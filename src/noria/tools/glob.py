@@ -9,6 +9,7 @@ from typing import Annotated, Any
 from noria.core.ports import Claims
 from noria.tools import patterns, ripgrep
 from noria.tools.pages import Page, name
+from noria.tools.programs import no_ripgrep
 from noria.tools.result import ToolError
 from noria.tools.run import Run
 from noria.tools.schema import tool
@@ -28,7 +29,7 @@ def _place(args: Mapping[str, Any], workspace: Workspace) -> tuple[str, str]:
 @tool(
     read_only=True,
     launches=True,
-    needs=ripgrep.missing,
+    needs=no_ripgrep,
     claims=lambda args, workspace: Claims(deep=(_place(args, workspace)[0],)),
 )
 async def glob(

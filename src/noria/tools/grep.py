@@ -12,6 +12,7 @@ import msgspec
 from noria.core.ports import Claims
 from noria.tools import patterns, ripgrep, textfile
 from noria.tools.pages import Page, name
+from noria.tools.programs import no_ripgrep
 from noria.tools.result import ToolError, safe
 from noria.tools.run import Run
 from noria.tools.schema import tool
@@ -33,7 +34,7 @@ Keep = Callable[[bytes], bool]
 @tool(
     read_only=True,
     launches=True,
-    needs=ripgrep.missing,
+    needs=no_ripgrep,
     claims=lambda args, workspace: Claims(deep=(workspace.real(args.get("path") or "."),)),
 )
 async def grep(

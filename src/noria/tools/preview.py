@@ -22,6 +22,7 @@ from noria.tools.workspace import Workspace
 if TYPE_CHECKING:
     from noria.tools.place import Put
 
+
 class _Looking(Run):
     """A run that puts nothing in place."""
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import TYPE_CHECKING
 
 from noria.core.ports import ToolSpec
 from noria.tools.check import nearest
 from noria.tools.schema import Tool
+from noria.tools.shelf import Shelved, entries
 
 if TYPE_CHECKING:
     from noria.tools.memory import Memory
@@ -64,8 +66,26 @@ class ToolSet:
 
 
 def builtin(web: Web | None = None, memory: Memory | None = None) -> ToolSet:
-    """The tools that noria brings, in the order in which they are offered. A new one is its file and its line here.
-    `web`, `memory`: what a session gives those that need it; without, what needs them is off."""
+    """The tools that noria brings, in the order in which they are offered; each is loaded when it is first used. `web`,
+    `memory`: what a session gives those that need it; without, what needs them is off."""
+    given: dict[str, tuple[Callable[[Tool], Tool] | None, str | None]] = {}
+    if web is not None:
+        from noria.tools.web import offs
+
+        off_fetch, off_search = offs(web)
+        given["web_fetch"] = partial(_given, web), off_fetch
+        given["web_search"] = partial(_given, web), off_search
+    if memory is not None and memory.folder:
+        given["memory_save"] = given["memory_search"] = partial(_given, memory), ""
+    return ToolSet(Shelved(entry, *given.get(name, (None, None))) for name, entry in entries().items())
+
+
+def _given(deps: object, tool: Tool) -> Tool:
+    return tool.bound(deps)
+
+
+def loaded() -> ToolSet:
+    """The same, each loaded: what shelf.json is written from. A new tool is its file and its line here."""
     from noria.tools.ask import ask_user, exit_plan
     from noria.tools.edit import edit_file
     from noria.tools.files import read_file, write_file
@@ -78,15 +98,12 @@ def builtin(web: Web | None = None, memory: Memory | None = None) -> ToolSet:
     from noria.tools.shell import run_command
     from noria.tools.tasks import task_kill, task_list, task_output
     from noria.tools.todo import todo_write
-    from noria.tools.web import given, web_fetch, web_search
+    from noria.tools.web import web_fetch, web_search
 
-    fetch, search = given(web) if web is not None else (web_fetch, web_search)
-    save, recall = memory_save, memory_search
-    if memory is not None and memory.folder:
-        save, recall = (each.bound(memory, off="") for each in (memory_save, memory_search))
     return ToolSet(
         (
             read_file, write_file, edit_file, apply_patch, list_dir, glob, grep, run_command, task_list, task_output,
-            task_kill, fetch, search, todo_write, git_status, git_diff, git_commit, save, recall, ask_user, exit_plan,
+            task_kill, web_fetch, web_search, todo_write, git_status, git_diff, git_commit, memory_save, memory_search,
+            ask_user, exit_plan,
         )
     )  # fmt: skip

