@@ -93,6 +93,7 @@ def test_legal_in_other_ways() -> None:
     stored["input"].append({"type": "message", "role": "assistant", "content": "y"})
     assert check("responses", stored | {"input": [*stored["input"], {"role": "user", "content": "z"}]}) == []
     gemini = legal("gemini")
+    gemini["contents"][0]["parts"].append({"text": " "})  # what Google's client sends back of a stream
     gemini["contents"][1]["parts"][1].pop("thoughtSignature")
     gemini["contents"].insert(3, {"role": "model", "parts": [{"text": "Seen."}]})
     gemini["contents"].insert(4, {"role": "user", "parts": [{"text": "Go on."}]})

@@ -9,6 +9,7 @@ import os
 from typing import Literal, TypeAlias
 
 DETAIL = 400  # characters of a provider's words that are kept
+NOT_ONE = "the answer was empty: there was not one frame in it"
 
 Trouble: TypeAlias = Literal["network", "timeout", "truncated", "bad_request"]
 

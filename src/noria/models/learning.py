@@ -13,6 +13,7 @@ from collections.abc import Collection
 import msgspec
 
 from noria.models.profiles import Profile
+from noria.models.retry import NULL_CONTENT
 from noria.models.windows import reply_limit
 
 LEVELS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
@@ -48,6 +49,8 @@ class Now(msgspec.Struct, frozen=True):
 
 def lesson(culprit: str, words: str, now: Now) -> str:
     """The fact that a refusal teaches; nothing where it teaches none."""
+    if culprit == NULL_CONTENT and now.profile.empty == "null":
+        return "empty=blank"
     return (
         _fitting(words, now)
         or _other_name(culprit, words, now)

@@ -17,6 +17,7 @@ from noria.core.ports import Answered, Emit, Failure
 from noria.models import retry
 from noria.models.accumulate import Accumulator
 from noria.models.encode import mended
+from noria.models.errors import NOT_ONE
 from noria.models.scrub import scrubber
 from noria.models.sse import Event
 
@@ -191,7 +192,7 @@ class FrameReader(ABC):
             return retry.not_the_dialect(self.dialect, self._url, self._foreign, self._secrets)
         if not self.ended:
             if not self._spoke and not self.skipped:
-                return Failure("truncated", detail="the answer was empty: there was not one frame in it")
+                return Failure("truncated", detail=NOT_ONE)
             skipped = f" ({self.skipped} frames could not be read)" if self.skipped else ""
             return Failure("truncated", detail=f"the stream ended without its end mark{skipped}")
         return self._end()

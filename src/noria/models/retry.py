@@ -89,6 +89,9 @@ NO_MODEL = (
 )  # fmt: skip
 REASONING_ITEMS = "reasoning_items"
 """The culprit of a refusal of reasoning that was sent back: it cannot be read, or stands in the wrong place."""
+NULL_CONTENT = "null content"
+"""Blamed where a reply without a text may not say `"content": null` (llama-cpp-python)."""
+_NO_NULL = r"assistantmessage', 'content'\), 'msg': 'input should be a valid string', 'input': none"
 PLACE = "place"
 """The culprit of an `auth` failure that no other key mends: the country, a firewall, a proxy's login."""
 BAD_REASONING = (
@@ -205,6 +208,8 @@ def _kind(status: int, found: Said, asked: bool) -> tuple[FailureKind, str]:
         return "server", ""  # the model's slip, seen by the provider: the same request may well succeed
     if status != 404 and (status == 413 or _overflows(words, found.param)):
         return "context_overflow", ""
+    if status == 500 and "'loc': ('body'" in words:
+        return _client_error(422, found, words)  # llama-cpp-python: what FastAPI found wrong with the request
     if (status >= 500 and status not in NEVER) or status == 0:
         busy = ("overloaded", "capacity", "server busy", "slow_down")
         return ("overloaded" if any(w in words for w in busy) else "server"), ""
@@ -212,6 +217,8 @@ def _kind(status: int, found: Said, asked: bool) -> tuple[FailureKind, str]:
 
 
 def _client_error(status: int, found: Said, words: str) -> tuple[FailureKind, str]:
+    if re.search(_NO_NULL, words):
+        return "bad_request", NULL_CONTENT
     if any(w in words for w in FILTERED):
         return "content_filtered", ""
     if _no_model(status, words):

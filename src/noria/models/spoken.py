@@ -91,6 +91,7 @@ class Spoken(Generic[K, L]):
     optional: ClassVar[frozenset[str]] = frozenset()
     ids: ClassVar[str] = ""
     types: ClassVar[frozenset[str] | None] = None
+    _in_one = False
 
     def __init__(
         self,
@@ -136,7 +137,12 @@ class Spoken(Generic[K, L]):
     @property
     def streamed(self) -> bool:
         """Whether answers are asked for as streams."""
-        return self._endpoint.stream
+        return self._endpoint.stream and not self._in_one
+
+    def in_one(self, whole: bool) -> None:
+        """From now on answers are asked for in one piece, or again as the endpoint says."""
+        self._in_one = whole
+        self._changed("stream")
 
     def url(self) -> str:
         """Where requests go."""

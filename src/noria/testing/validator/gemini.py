@@ -130,12 +130,12 @@ def data(request: Request) -> Problem | None:
 
 @TABLE.rule("zuisong/gemini-openai-proxy#86")
 def text(request: Request) -> Problem | None:
-    """A part of text holds text, unless it only carries a signature."""
+    """A part of text holds text, be it white space (its own streams have such parts), unless it carries a signature."""
     for _, part in _each(request):
         given = part.get("text")
         if given is None or pick(part, "thoughtSignature") is not None:
             continue
-        if not isinstance(given, str) or not given.strip():
+        if not isinstance(given, str) or not given:
             text = "Unable to submit request because it has an empty text parameter."
             return Problem(f"{text} Add a value to the parameter and try again.")
     return None
