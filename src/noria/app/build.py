@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 import msgspec
 
 from noria.app.boxed import Boxed
+from noria.app.endpoint import secret_texts
 from noria.app.learned import Learning, Windows
 from noria.app.modes import Current, Modes
 from noria.app.report import Files, Record
@@ -33,7 +34,7 @@ from noria.core.transcript import Transcript
 from noria.runtime.bus import Bus, Happened, Notice, Observed
 from noria.runtime.clock import SystemClock
 from noria.runtime.driver import Driver, Parts
-from noria.tools.environ import environment
+from noria.tools.environ import Hiding, environment
 from noria.tools.process import Processes, end_group
 from noria.tools.registry import ToolSet, builtin
 from noria.tools.toolbox import Toolbox
@@ -338,7 +339,8 @@ async def _furnish(
     processes = Processes(environment(hide=settings.secrets), boxed) if brought.builtin else Processes({})
     processes.explain = boxed.explain
     nested = NestedGuidance(root, lambda call: toolbox.claims(call))
-    post, threads = (nested.add,) if brought.builtin else (), shared.threads if shared else None
+    hiding = Hiding(secret_texts(settings.models, settings.secrets, os.environ))
+    post, threads = (hiding, nested.add) if brought.builtin else (hiding,), shared.threads if shared else None
     toolbox = Toolbox(tools, workspace, processes, outputs, post=post, threads=threads)
     asked = "person" if can_ask else "pause" if settings.on_ask == "pause" else "deny"
     gate = Gates(

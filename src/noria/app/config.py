@@ -14,7 +14,7 @@ import msgspec
 from noria.app import given
 from noria.app.endpoint import chain, secret_variables
 from noria.app.settings import Config, HookEntry, Options, Said, Settings
-from noria.app.sources import Path, Source, merged, read_environment, read_file, read_text
+from noria.app.sources import Path, Source, filled_in, merged, read_environment, read_file, read_text
 from noria.core.errors import UsageError
 
 LATER = ("mcp",)
@@ -68,16 +68,19 @@ def load(options: Options, env: Mapping[str, str]) -> Settings:
         max_steps=config.max_steps, max_retries=config.max_retries,
         max_tokens=options.max_tokens, max_cost=options.max_cost, max_time=options.max_time,
         system=read_text(options.system_file) if options.system_file else "", persona=options.persona,
-        secrets=_secrets(config), notices=tuple(notices), rules=rules, mcp=config.mcp, hooks=hooks,
+        secrets=_secrets(config, found.sources), notices=tuple(notices), rules=rules, mcp=config.mcp, hooks=hooks,
         debug=options.debug, web=given.web(config, env), memory=given.memory(config, places(env)[1]),
         trusted=found.trusted,
     )  # fmt: skip
 
 
-def _secrets(config: Config) -> tuple[str, ...]:
-    """The variables that keys are taken from."""
+def _secrets(config: Config, sources: Sequence[Source]) -> tuple[str, ...]:
+    """The variables that keys are taken from: those that are named as such, and those that the tables of models and
+    servers fill in (`headers = {x-api-key = "${env:NAME}"}`)."""
     searching = given.search_variable(config)
-    return (*secret_variables(config.models), *([searching] if searching else []))
+    keyed = [s.raw.get(key) for s in sources for key in ("models", "mcp", "web_search_url")]
+    filled = (name for value in keyed for name in filled_in(value))
+    return tuple(dict.fromkeys((*secret_variables(config.models), *([searching] if searching else []), *filled)))
 
 
 def read(options: Options, env: Mapping[str, str]) -> Found:

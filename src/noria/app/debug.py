@@ -1,4 +1,5 @@
-"""The log of `--debug`: events, requests with their sizes and times. No text, no argument, no header, no key.
+"""The log of `--debug`: events, requests with their sizes and times. No text, no argument, no header, no key (what
+looks like one in a notice is masked).
 
 Owns: its lines. Must not know: what becomes of a run. A log that cannot be written any more is given up in silence.
 """
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING
 from noria.core import effects as fx
 from noria.core import events as ev
 from noria.core.ports import CallDelta, ReasoningDelta, TextDelta
+from noria.guard.masks import masked
 from noria.models.errors import TransportError
 from noria.models.transport import Transport
 from noria.runtime.bus import Discarded, Happened, Lagged, Notice, Observed
@@ -36,7 +38,7 @@ class Log:
         now = time.time()
         clock = time.strftime("%H:%M:%S", time.localtime(now))
         try:
-            os.write(self._fd, f"{clock}.{int(now * 1_000) % 1_000:03d} {' '.join(text.split())}\n".encode())
+            os.write(self._fd, f"{clock}.{int(now * 1_000) % 1_000:03d} {masked(' '.join(text.split()))}\n".encode())
         except OSError:
             pass  # a full disk
 

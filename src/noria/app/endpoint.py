@@ -5,7 +5,7 @@ Owns: the rules of `--model`, `--base-url` and the vendors' variables. Must not 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from urllib.parse import urlsplit
 
 from noria.app.settings import DIALECTS, Auth, Dialect, ModelEntry
@@ -13,6 +13,7 @@ from noria.core.errors import UsageError
 from noria.models.catalog import Endpoint, context_window, fitting, list_price
 from noria.models.profiles import changed
 from noria.models.servers import profile_of
+from noria.tools.environ import TABLES, is_key
 
 USUAL: dict[str, tuple[str, str, str]] = {
     # dialect: base URL, variable of the base URL, variable of the key
@@ -95,6 +96,17 @@ def host_of(url: str) -> str:
 def secret_variables(entries: Mapping[str, ModelEntry]) -> tuple[str, ...]:
     """The variables that the configuration takes keys from."""
     return tuple(dict.fromkeys(variable for e in entries.values() for variable in e.key_variables))
+
+
+def secret_texts(models: Iterable[Endpoint], names: Iterable[str], env: Mapping[str, str]) -> frozenset[str]:
+    """The keys themselves: those of the endpoints and their headers, and what the variables of these names hold."""
+    found = {value.strip() for name, value in env.items() if is_key(name, names) and not name.startswith(TABLES)}
+    for each in models:
+        found |= {each.key, *each.keys}
+        for name, value in each.headers.items():
+            if any(word in name.lower() for word in ("auth", "key", "token", "secret", "cookie")):
+                found |= {value, value.rpartition(" ")[2]}
+    return frozenset(text for text in found if text)
 
 
 def _named(name: str, entries: Mapping[str, ModelEntry]) -> tuple[Dialect, str]:

@@ -23,7 +23,8 @@ def ask(name: str, command: str) -> str:
     """The first line that it prints. Raises UsageError, which says what it did instead and what it said of that."""
     try:
         words = shlex.split(command)
-        process = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        pipe, env = subprocess.PIPE, dict(os.environ)  # said, for the process's own memory has the keys overwritten
+        process = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe, env=env)
     except IndexError:
         raise _failed(name, "it is blank") from None
     except (OSError, ValueError) as error:

@@ -74,6 +74,22 @@ def read_file(path: str, env: Mapping[str, str], *, must: bool) -> Source:
     return source
 
 
+def filled_in(value: object) -> Iterator[str]:
+    """The variables that `${env:NAME}` in the strings of a value names."""
+    match value:
+        case str():
+            for piece in value.split("${env:")[1:]:
+                yield piece.partition("}")[0]
+        case list():
+            for each in value:
+                yield from filled_in(each)
+        case dict():
+            for each in value.values():
+                yield from filled_in(each)
+        case _:
+            pass
+
+
 def _expanded(value: object, env: Mapping[str, str], path: Path, missing: list[tuple[Path, str]]) -> object:
     """The value with each `${env:NAME}` in its strings replaced."""
     match value:

@@ -30,6 +30,31 @@ def run(argv: Sequence[str]) -> int:
         return complain(str(error), FAILED)
     except BrokenPipeError:
         return FAILED
+    except Exception as error:  # noqa: BLE001 - a bug of noria's own is told in a line, its trace without any key
+        return crashed(error)
+
+
+def crashed(error: Exception) -> int:
+    """Writes the trace of a bug into a file that only this user reads, with every key masked; says so in a line."""
+    import os
+    import tempfile
+    import traceback
+
+    from noria.guard.masks import masked
+    from noria.tools.environ import is_key
+
+    secrets = [value for name, value in os.environ.items() if is_key(name)]
+    lines = masked("".join(traceback.format_exception(error)), secrets)
+    what = masked(f"{type(error).__name__}: {error}", secrets)[:500]
+    where = ""
+    try:
+        fd, path = tempfile.mkstemp(".txt", "noria-crash-")
+        with os.fdopen(fd, "w", encoding="utf-8", errors="replace") as file:
+            file.write(lines)
+        where = f"; the trace is in {path}, its keys masked: please report it"
+    except OSError:
+        pass  # then the line has to do
+    return complain(f"noria itself failed: {what}{where}", FAILED)
 
 
 def _dispatch(argv: Sequence[str]) -> int:

@@ -62,12 +62,16 @@ def headless(args: Namespace) -> int:
 
 
 def configured(args: Namespace) -> Settings:
-    """The settings of a run. Raises UsageError; without a model or a key it names what this machine serves."""
+    """The settings of a run. Raises UsageError; without a model or a key it names what this machine serves. From here
+    on no command can read the keys in this process's environment."""
     from noria.app.config import load
     from noria.app.endpoint import NothingToAsk
+    from noria.tools.environ import overwrite
 
     try:
-        return load(options(args), os.environ)
+        settings = load(options(args), os.environ)
+        overwrite(settings.secrets)
+        return settings
     except NothingToAsk as error:
         from noria.app.models import proposal
 

@@ -169,10 +169,12 @@ async def ask(command: str) -> tuple[str, str]:
 
 def _started(command: str) -> Popen[bytes]:
     """The command, in a group of its own. Not by asyncio: a cancel while that starts one leaves its children behind."""
+    import os
     import shlex
     from subprocess import DEVNULL, PIPE, Popen
 
-    return Popen(shlex.split(command), stdin=DEVNULL, stdout=PIPE, stderr=DEVNULL, start_new_session=True)
+    words, env = shlex.split(command), dict(os.environ)  # said, for the process's own memory has the keys overwritten
+    return Popen(words, stdin=DEVNULL, stdout=PIPE, stderr=DEVNULL, env=env, start_new_session=True)
 
 
 async def _printed(process: Popen[bytes]) -> bytes:
