@@ -24,8 +24,9 @@ class Word(msgspec.Struct, frozen=True):
     """A word of a command after its quotes are removed. `fixed`: it is exactly `text` whatever happens; else `text` is
     the part before the first expansion, and what follows is known only when it runs. `pattern`: not fixed for nothing
     but file name patterns (`*`, `?`, `[`, `{`), so that it becomes names, or stays; then `raw` is the pattern, where
-    nothing in it is quoted; so it is for what begins at home (`~/x`, "$HOME/x"). `variable`: the one whose content follows `text`, where nothing else does but plain
-    characters."""
+    nothing in it is quoted; so it is for what begins at home (`~/x`, "$HOME/x"), and `<()` for what a process
+    substitution gives, which is no name of a file. `variable`: the one whose content follows `text`, where nothing
+    else does but plain characters."""
 
     text: str
     fixed: bool = True
@@ -47,7 +48,7 @@ class Redirect(msgspec.Struct, frozen=True):
             return False
         if self.operator == ">&" and self.target.fixed and re.fullmatch(r"\d+-?|-", self.target.text):
             return False
-        return not (self.target.fixed and self.target.text == "/dev/null")
+        return not (self.target.fixed and self.target.text in ("/dev/null", "/dev/stdout", "/dev/stderr", "/dev/tty"))
 
 
 class Simple(msgspec.Struct, frozen=True):
@@ -96,19 +97,22 @@ _ARITHMETIC = frozenset((
 ))  # fmt: skip
 _ARITHMETIC_TESTS = frozenset(("-eq", "-ne", "-lt", "-le", "-gt", "-ge", "-v", "-R"))
 _LITERAL = frozenset(("word", "raw_string", "string_content", "number", "ansi_c_string", "regex", "extglob_pattern"))
+_UNQUOTED = frozenset(("word", "number", "regex", "extglob_pattern"))
+_JOINED = re.compile(r"(?<![\\\s&|;])(?:\\\\)*\\\n|(?<!\\)(?:\\\\)+\\\n")  # the end of a line is left out within a word
 _PATTERN = re.compile(r"(?<!\\)[*?\[{]|^~|(?<!\\)=~|:~")
 _ESCAPE = re.compile(rb"\\(.)|\\\n", re.DOTALL)
 _IN_QUOTES = re.compile(r'\\([$`"\\\n])')
 
 
 @lru_cache(maxsize=1)
-def _parser() -> Parser:
+def bash_parser() -> Parser:
+    """The parser; one for all. Raises ImportError."""
     from tree_sitter import Language, Parser
 
-    return Parser(Language(_grammar()))
+    return Parser(Language(bash_grammar()))
 
 
-def _grammar() -> object:
+def bash_grammar() -> object:
     """The grammar of bash out of its package, without what the package loads to find its other files (12 ms). Raises
     ImportError."""
     from importlib.machinery import PathFinder
@@ -135,8 +139,10 @@ def parse(command: str) -> Parsed:
         return Parsed(unclear=f"it is longer than {LONGEST:,} bytes")
     if odd := re.search(r"[\x00-\x08\x0b-\x1f\x7f\x85\u2028\u2029]", command):
         return Parsed(unclear=f"it has the control character {odd.group()!r}")
+    if _JOINED.search(command):
+        return Parsed(unclear="a word of it goes over the end of a line")
     try:
-        root = _parser().parse(text).root_node
+        root = bash_parser().parse(text).root_node
     except ImportError as error:
         return Parsed(unclear=f"the parser of commands cannot be loaded: {error}")
     if root.has_error:
@@ -195,6 +201,9 @@ class _Reader:
                 self._evaluates = True
             case _ if kind not in _INSIDE:
                 self._unclear = self._unclear or f"it has a part of a kind that is not known ({kind})"
+        if kind in _UNQUOTED and b"\n" in (node.text or b""):
+            # the grammar takes a line that begins with a backslash for the rest of the one before
+            self._unclear = self._unclear or "it could not be parsed as bash: a line begins with a backslash"
         if kind == "compound_statement" and node.child_count and node.children[0].type == "((":
             self._evaluates = True
         for child in node.children:
@@ -265,6 +274,8 @@ class _Reader:
     def _word(self, node: Node) -> Word:
         """What a word is once its quotes are removed, as far as that can be known."""
         text = ""
+        if node.type == "process_substitution":
+            return Word("", fixed=False, raw="<()")
         for piece, fixed, pattern in self._pieces(node):
             if not fixed:
                 named = pattern and self._only_patterns(node)
@@ -281,12 +292,14 @@ class _Reader:
         match node.type:
             case "raw_string":
                 yield _of(node)[1:-1], True, False
+            case "word" if _of(node) in ("{", "}"):  # alone it expands to nothing
+                yield _of(node), True, False
             case "word" | "number" | "test_operator" | "variable_name" | "extglob_pattern" | "regex":
                 yield from _unquoted(_of(node))
             case "string":
                 yield from self._quoted(node)
-            case "concatenation" if _of(node) == "{}":  # as `find -exec` has it: no braces that expand
-                yield "{}", True, False
+            case "concatenation" if re.fullmatch(r"[\w./=:%+-]*\{\}[\w./=:%+-]*", _of(node)):  # no braces that expand
+                yield _of(node), True, False
             case "concatenation":
                 # The tree takes braces apart; between parts that touch there is nothing else.
                 if re.search(r"(?<!\\)[{]", self._bare(node)):

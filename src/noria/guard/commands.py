@@ -24,11 +24,12 @@ from noria.guard.wrappers import QUIET
 Said: TypeAlias = Literal["allow", "ask", "deny", "reads", "table"]
 
 _OWN = re.compile(r"[a-z_][a-z0-9_]*")  # a variable of the line's own: nothing else looks at it
-_OPENS_NOTHING = frozenset(
-    ("echo", "printf", "true", "false", ":", "sleep", "exit", "pwd", "break", "continue", "return")
-)
+_OPENS_NOTHING = frozenset((
+    "echo", "printf", "true", "false", ":", "sleep", "exit", "pwd", "break", "continue", "return", "date", "uname",
+    "arch", "whoami", "id", "hostname", "nproc", "seq", "basename", "dirname", "which", "type", "uptime", "tty",
+    "command -v",
+))  # fmt: skip
 _TAKES_ONE = frozenset(("grep", "egrep", "fgrep", "sed", "awk", "jq", "tr", "cut"))
-_STREAMS = re.compile(r"/dev/(null|stdout|stderr|tty|fd/\d+)")
 
 
 class Part(msgspec.Struct, frozen=True):
@@ -88,7 +89,7 @@ class CommandLine:
                 else:
                     parts.append(Part(text, "table", None, each.unknown and f"{each.unknown} cannot be known"))
         for redirect in self._line.redirects():
-            if _writes(redirect):
+            if redirect.writes:
                 parts.append(self._file(redirect))
         if why:
             parts.append(Part(_plain(self._text), "table", None, why))
@@ -263,7 +264,7 @@ class CommandLine:
         """The files that it redirects to, as real paths; None where one cannot be known."""
         found: list[str] = []
         for redirect in self._line.redirects():
-            if _writes(redirect):
+            if redirect.writes:
                 paths = self._files.targets(redirect)
                 if not paths:
                     return None
@@ -277,15 +278,13 @@ def written(text: str, folder: str) -> list[str]:
     """The files, as real paths, that the line certainly redirects to."""
     line = follow(text)
     files = Files(None, line, folder)
-    return [path for r in line.redirects() if _writes(r) for path in files.targets(r)]
+    return [path for r in line.redirects() if r.writes for path in files.targets(r)]
 
 
 def one_command(text: str) -> bool:
-    """Whether the text, taken as a line, is one simple command that reads the same."""
+    """Whether the text, taken as a line, is one simple command."""
     parsed = parse(text)
-    if parsed.unclear or len(parsed.commands) != 1 or parsed.redirects or parsed.background:
-        return False
-    return joined(parsed.commands[0].words) == text
+    return not (parsed.unclear or len(parsed.commands) != 1 or parsed.redirects or parsed.background)
 
 
 def _not_understood(line: Line) -> str:
@@ -294,11 +293,6 @@ def _not_understood(line: Line) -> str:
     if line.parsed.evaluates:
         return "it evaluates what is in variables"
     return ""
-
-
-def _writes(redirect: Redirect) -> bool:
-    target = redirect.target
-    return redirect.writes and not (target.fixed and _STREAMS.fullmatch(target.text))
 
 
 def _names_nothing(command: Simple) -> bool:

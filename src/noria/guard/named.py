@@ -13,6 +13,7 @@ from itertools import islice
 from typing import Literal
 
 from noria.guard.command import Redirect, Word
+from noria.guard.globs import UNKNOWN
 from noria.guard.reading import Arg, reads_only
 from noria.guard.rules import Rule, Rules, Ruling, compiled_path, real
 from noria.guard.running import Line, Running, joined
@@ -33,9 +34,13 @@ _CHANGES_LAST = frozenset(("cp", "install", "ln", "rsync", "scp"))
 _GIT_CHANGES = frozenset(("checkout", "restore", "rm", "mv", "apply", "am", "clean", "reset", "stash", "switch"))
 _SEARCHES = re.compile(
     r"(e|f)?grep .*-\w*[rR]|grep .*--(dereference-)?recursive|(rg|ag|ack|tar|zip|7z|rsync)\b"
-    r"|git (grep|diff|show|archive)\b"
-    r"|git log .*-\w*[pu]|git log .*--patch|find .*-(exec|ok)|cp .*-\w*[rRa]|cp .*--(recursive|archive)|diff .*-\w*r"
+    r"|git (grep|archive)\b|cp .*-\w*[rRa]|cp .*--(recursive|archive)|diff .*-\w*r"
 )
+_SHOWS = frozenset((
+    "cat", "head", "tail", "less", "more", "grep", "egrep", "fgrep", "sed", "awk", "cut", "sort", "uniq", "nl", "tac",
+    "rev", "od", "xxd", "hexdump", "strings", "base64", "jq", "diff", "cmp", "paste", "join", "fold", "cp", "bat",
+    "zcat", "tee",
+))  # fmt: skip
 
 
 class Files:
@@ -48,6 +53,8 @@ class Files:
         self._writes = _strict(rules, "write")
         self._named = [r for r in self._writes if r.pattern]
         self._rules = rules
+        known = ((name, words) for name, words in line.parsed.loops if all(w.fixed or w.raw for w in words))
+        self._loops: dict[str, tuple[Word, ...]] = {name: words for name, words in known if name}
 
     def targets(self, redirect: Redirect) -> list[str]:
         """The real paths that a redirection may mean; none where that cannot be known."""
@@ -90,8 +97,12 @@ class Files:
             yield from self._written(name, words)
 
     def _read(self, running: Running, words: tuple[Word, ...]) -> Iterator[Ruling]:
+        name = running.command.name.rpartition("/")[2]
         for word in words:
             yield from self._met(self._reads, self._paths(word))
+            if name in _SHOWS and not (word.fixed or word.raw) and not self._loops.get(word.variable):
+                text = joined(running.command.words).replace(UNKNOWN, "...")
+                yield Ruling("ask", self._reads[0], text, "which files it shows is known only when it runs")
         text = joined(running.command.words)
         if _SEARCHES.match(text.rpartition("/")[2] if text.startswith("/") else text):
             yield Ruling("ask", self._reads[0], text, "it may show files that the rule is about without naming them")
@@ -143,11 +154,16 @@ class Files:
         texts = [word.text]
         if word.text.startswith("-"):
             texts = [word.text.partition("=")[2], word.text[2:]]
-        elif "=" in word.text:
-            texts.append(word.text.partition("=")[2])
+        else:
+            texts += [word.text.partition(mark)[2] for mark in ("=", ":") if mark in word.text]
         found: dict[str, None] = {}
         for folder in self._folders:
             if not word.fixed:
+                if word.raw.startswith("<("):
+                    continue
+                if known := self._loops.get(word.variable):
+                    for each in known:
+                        found |= dict.fromkeys(self._paths(each))
                 if word.raw:
                     import glob
 

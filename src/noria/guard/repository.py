@@ -65,6 +65,12 @@ def _keys(text: str) -> list[str]:
     return found
 
 
+def names_program(key: str) -> bool:
+    """Whether the value of a setting (`diff.x.textconv`) is a program that git runs, or a place where one is named."""
+    section, _, name = key.lower().partition(".")
+    return f"{section}.{name.rpartition('.')[2]}" in _RUNS or section == "pager"
+
+
 def _runs(line: str) -> bool:
     key = re.split(r"[\s=]", line, maxsplit=1)[0].lower()
     return key in _RUNS and not _OFF.match(line[len(key) :])

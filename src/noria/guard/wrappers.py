@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 import msgspec
 
 from noria.guard.command import Word
+from noria.guard.repository import names_program
 
 QUIET = frozenset(("LC_ALL", "LANG", "LC_CTYPE", "LC_COLLATE", "TZ", "NO_COLOR", "TERM", "COLUMNS", "LINES"))
 """Variables that change how something is shown, no more."""
@@ -114,6 +115,11 @@ _LAUNCHES = frozenset((
     "bun x", "bun run", "deno task", "rbenv exec", "pyenv exec", "nodenv exec", "opam exec", "stack exec", "cabal exec",
 ))  # fmt: skip
 SHELLS = frozenset(("bash", "sh", "dash", "zsh", "ksh", "mksh", "ash", "rbash", "yash", "fish"))
+_RESERVED = frozenset((
+    "{", "}", "!", "if", "then", "elif", "else", "fi", "while", "until", "for", "do", "done", "case", "esac", "select",
+    "function", "in", "[[",
+))  # fmt: skip
+"""Words of the shell's own: where a command has one as its name (`! { a; }`), the grammar did not understand it."""
 _LATER = frozenset(("at", "batch", "crontab"))
 _SUBSCRIPTS = frozenset(
     ("printf", "read", "unset", "declare", "typeset", "local", "export", "readonly", "let", "test", "[")
@@ -129,6 +135,10 @@ def runs(words: tuple[Word, ...], functions: Sequence[str] = ()) -> Runs:
     name = written.rpartition("/")[2]
     if written in functions:
         return Runs((Inner(words[1:], 1, perhaps=True),), plain=True) if len(words) > 1 else Runs(plain=True)
+    if name in _RESERVED:
+        return Runs((Inner(words[1:], 1),) if len(words) > 1 else (), unknown=f"what the shell makes of {name}")
+    if name == "coproc" and _text(words, 2) in _RESERVED:
+        return Runs((Inner(words[2:], 2),))
     if (look := _LOOKS.get(name)) is not None:
         found = look(words)
     elif name in SHELLS:
@@ -158,7 +168,7 @@ def _wrapped(name: str, words: tuple[Word, ...]) -> Runs:
     wrap = _WRAPS[name]
     at = _options(wrap, words)
     if at < 0:
-        return _loose(words)
+        return msgspec.structs.replace(_loose(words), unknown=f"what {name} runs, for its options are not known,")
     assigned: list[str] = []
     while wrap.assigns and (found := re.match(r"([A-Za-z_]\w*)=", _begin(words, at))):
         assigned.append(found.group(1))
@@ -362,8 +372,9 @@ def _git(words: tuple[Word, ...]) -> Runs:
     at = git_command(words)
     for place in range(1, at):
         if words[place - 1].text == "-c" and "=" in words[place].text:
-            value = words[place].text.partition("=")[2]
-            scripts.append(Script(value.removeprefix("!") + ("" if words[place].fixed else REST), True))
+            key, _, value = words[place].text.partition("=")
+            certain = value.startswith("!") or (names_program(key) and value not in ("", "false", "0", "cat"))
+            scripts.append(Script(value.removeprefix("!") + ("" if words[place].fixed else REST), not certain))
     name, rest = _text(words, at), words[at + 1 :]
     if name == "rebase":
         for place, word in enumerate(rest):
