@@ -21,6 +21,8 @@ LATER = ("mcp",)
 """Keys that are read and checked, and that nothing uses yet."""
 APPROVED = "approved.toml"
 """The file in the user's configuration folder that has the rules of every "always"."""
+PLAIN = frozenset(("HOME", "PATH", "USER", "LOGNAME", "SHELL", "PWD", "HOSTNAME", "TMPDIR", "LANG", "TERM", "TZ"))
+"""Variables that are no secrets, whatever they are filled in for: commands need them."""
 FLAGS = (
     "model", "fallback_models", "max_steps", "max_retries", "permission_mode", "sandbox", "tools", "allow", "ask",
     "deny",
@@ -78,9 +80,12 @@ def _secrets(config: Config, sources: Sequence[Source]) -> tuple[str, ...]:
     """The variables that keys are taken from: those that are named as such, and those that the tables of models and
     servers fill in (`headers = {x-api-key = "${env:NAME}"}`)."""
     searching = given.search_variable(config)
-    keyed = [s.raw.get(key) for s in sources for key in ("models", "mcp", "web_search_url")]
-    filled = (name for value in keyed for name in filled_in(value))
-    return tuple(dict.fromkeys((*secret_variables(config.models), *([searching] if searching else []), *filled)))
+    filled: list[str] = []
+    for table in (t for s in sources for key in ("models", "mcp") if isinstance(t := s.raw.get(key), dict)):
+        for entry in (e for e in table.values() if isinstance(e, dict)):
+            filled += [n for key in ("headers", "env", "base_url", "url") for n in filled_in(entry.get(key))]
+    secret = (name for name in filled if name not in PLAIN and not name.startswith(("XDG_", "LC_")))
+    return tuple(dict.fromkeys((*secret_variables(config.models), *([searching] if searching else []), *secret)))
 
 
 def read(options: Options, env: Mapping[str, str]) -> Found:
