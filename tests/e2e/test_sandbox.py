@@ -130,6 +130,29 @@ def test_a_workspace_that_keeps_it_from_being_made_gets_nothing_run(tmp_path: pa
         assert "nothing was run" in results(server)[0] and "--sandbox off" in results(server)[0]
 
 
+@pytest.mark.seed("G22")
+def test_the_doctor_says_what_it_holds(tmp_path: pathlib.Path) -> None:
+    """It is tried; where there is a way out, that is said."""
+    place = Place(tmp_path, "http://127.0.0.1:9")
+
+    def told(before: list[str], sandbox: str) -> str:
+        words = [sys.executable, *before, "doctor"]
+        env = place.env | {"NORIA_SANDBOX": sandbox}
+        done = subprocess.run(words, cwd=place.work, env=env, capture_output=True, text=True, timeout=60)
+        return next(line for line in done.stdout.splitlines() if " sandbox: " in line)
+
+    plain = ["-m", "noria"]
+    assert "off: commands run as you do" in told(plain, "off")
+    assert "there is no sandbox here" in told(["-c", WITHOUT, "neither"], "auto")
+    assert "install bubblewrap" in told(["-c", WITHOUT, "neither"], "strict")
+    if not _can("bubblewrap"):
+        line = told(plain, "auto")
+        assert "bubblewrap holds files outside the workspace" in line and "the network" in line
+    if not _can("landlock"):
+        line = told(["-c", WITHOUT, "landlock"], "auto")
+        assert "does not hold" in line and "hooks and configuration of git" in line.partition("does not hold")[2]
+
+
 @pytest.mark.case("A02")
 def test_it_leaves_nothing_when_noria_is_killed(tmp_path: pathlib.Path) -> None:
     if why := _can("bubblewrap"):

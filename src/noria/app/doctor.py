@@ -30,7 +30,7 @@ PROXIES = ("HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY", "NO_PROXY", "SSL_CERT_FILE"
 HELPERS = {
     "bash": "run_command needs it: install bash",
     "git": "models like to look at a repository's history: install git",
-    "bwrap": "commands will run in a sandbox with it: install bubblewrap",
+    "bwrap": "the whole sandbox for commands needs it: install bubblewrap",
 }
 Level: TypeAlias = Literal["ok", "note", "wrong"]
 
@@ -58,6 +58,7 @@ async def examine(options: Options, env: Mapping[str, str]) -> AsyncIterator[Fin
         pass  # told by the above
     for finding in (*_workspace(options), *_machine(env)):
         yield finding
+    yield await asyncio.to_thread(_sandbox, found)
     for finding in _hooks(options, env):
         yield finding
     yield await _sessions(env)
@@ -118,6 +119,20 @@ def _machine(env: Mapping[str, str]) -> Iterator[Finding]:
         if value:
             scheme, mark, rest = value.rpartition("://")
             yield Finding("note", variable, f"{scheme}{mark}{rest.rpartition('@')[2]}")
+
+
+def _sandbox(found: Found | None) -> Finding:
+    """What the sandbox holds here, which is tried."""
+    from noria.guard.sandbox_probe import probe
+
+    wanted = found.config.sandbox if found else "auto"
+    if wanted == "off":
+        return Finding("note", "sandbox", "off: commands run as you do; sandbox = 'auto' puts one around them")
+    tried = probe(("bubblewrap",) if wanted == "strict" else ("bubblewrap", "landlock"))
+    if tried.kind is None:
+        return Finding("wrong" if wanted == "strict" else "note", "sandbox", f"commands run without one: {tried.why}")
+    lets = f"; it does not hold {', '.join(tried.lets)}" if tried.lets else ""
+    return Finding("note" if lets else "ok", "sandbox", f"{tried.kind} holds {', '.join(tried.holds)}{lets}")
 
 
 def _hooks(options: Options, env: Mapping[str, str]) -> Iterator[Finding]:
