@@ -168,6 +168,27 @@ def test_the_job_with_every_fault_once(tmp_path: Path, dialect: Dialect, stream:
         check(one, last[one.fault], stream)
 
 
+@each
+@pytest.mark.seed("J14")
+def test_a_server_whose_streams_are_empty_works_in_one_piece(tmp_path: Path, dialect: Dialect) -> None:
+    """As llama-cpp-python with automatic tool choice: the turn is done, and after two empty streams no more are asked
+    for."""
+    script: list[Turn] = [{"calls": [["list_dir", {}]]}, {"text": "I look.", "calls": [["glob", {"pattern": "*"}]]}]
+
+    async def main(server: ModelServer) -> Report:
+        endpoint = Endpoint(name="m", model="scripted", base_url=server.base_url(dialect), dialect=dialect)
+        settings = Settings(models=(endpoint,), workspace=str(tmp_path), data=str(tmp_path / "data"), mode="goal")
+        async with await Session.open(settings, Which("memory")) as session:
+            return await session.run("Look around.")
+
+    with ModelServer([*script, {"text": END}], lambda r: "empty" if r.streamed else None) as server:
+        report = asyncio.run(asyncio.wait_for(main(server), 50))
+        assert server.violations == []
+        assert [request.streamed for request in server.requests] == [True, False, True, False, False]
+    assert (report.outcome, report.text, report.steps, report.retries) == ("completed", END, 3, 0)
+    assert report.usage.requests == 5
+
+
 def check(one: Outcome, last: Request, stream: bool) -> None:
     """The two turns of one session are as its fault has them."""
     fault, first, second = one.fault, one.first, one.second

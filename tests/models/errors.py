@@ -440,4 +440,7 @@ ROWS = [
     Row("a status in prose", 400, openai("upstream said HTTP 500, then 429 rate limit"), "bad_request"),
     Row("a status in prose", 404, openai("HTTP 503: context window"), "bad_request"),
     Row("no throttling", 400, openai("429 tokens are not enough for reasoning_effort"), "bad_request"),
+    Row("llama-cpp-python", 500, {"error": {"message": "2 validation errors:\n  {'type': 'literal_error', 'loc': ('body', 'messages', 1, 'ChatCompletionRequestUserMessage', 'role'), 'msg': \"Input should be 'user'\", 'input': 'assistant'}\n  {'type': 'string_type', 'loc': ('body', 'messages', 1, 'ChatCompletionRequestAssistantMessage', 'content'), 'msg': 'Input should be a valid string', 'input': None}", "type": "internal_server_error", "param": None, "code": None}}, "bad_request", culprit="null content"),
+    Row("llama-cpp-python", 500, {"error": {"message": "[{'type': 'missing', 'loc': ('body', 'messages'), 'msg': 'Field required', 'input': {}}]", "type": "internal_server_error", "param": None, "code": None}}, "bad_request"),
+    Row("llama-cpp-python", 500, {"error": {"message": "llama_decode returned -1", "type": "internal_server_error", "param": None, "code": None}}, "server"),
 ]  # fmt: skip

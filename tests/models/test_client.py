@@ -58,6 +58,45 @@ def one(*answers: Answer, **settings: Any) -> Answered | Failure:
     return asked(*answers, **settings)[0][0]
 
 
+# -- streams without a frame -------------------------------------------------------------------------------------
+
+WHOLE = {"choices": [{"index": 0, "message": {"role": "assistant", "content": "Whole."}, "finish_reason": "stop"}]}
+OVER = {"error": {"message": "This model's maximum context length is 2048 tokens. However, you requested 3512 tokens.",
+                  "code": "context_length_exceeded"}}  # fmt: skip
+
+
+def streams(server: Server) -> list[bool]:
+    """Which requests asked for a stream."""
+    return [json.loads(got.body)["stream"] for got in server.asked]
+
+
+@pytest.mark.seed("J14")
+def test_a_stream_without_a_frame_is_asked_for_in_one_piece() -> None:
+    """llama-cpp-python answers so to automatic tool choice; after the second time it is asked for no more streams."""
+    empty, whole = stream(b""), http(WHOLE)
+    answers, server = asked(empty, whole, empty, whole, whole, times=3)
+    assert [answered(each).reply.text for each in answers] == ["Whole."] * 3
+    assert streams(server) == [True, False, True, False, False]
+    assert [each.usage.requests for each in answers] == [2, 2, 1]
+
+
+@pytest.mark.seed("J14", "K14")
+def test_what_went_wrong_is_heard_of_in_one_piece() -> None:
+    """A history that does not fit, whose error its stream cannot tell; streams are asked for again afterwards."""
+    empty = stream(b"")
+    answers, server = asked(empty, http(OVER, 400), stream(HELLO), empty, http(WHOLE), stream(HELLO), times=4)
+    failure = failed(answers[0])
+    assert failure.kind == "context_overflow" and "2048" in failure.detail and failure.usage.requests == 2
+    assert [answered(each).reply.text for each in answers[1:]] == ["Hello world", "Whole.", "Hello world"]
+    assert streams(server) == [True, False, True, True, False, True]
+
+
+def test_an_answer_that_is_empty_both_ways_is_cut_short() -> None:
+    answers, server = asked(stream(b""), times=3)
+    assert [failed(each).kind for each in answers] == ["truncated"] * 3
+    assert streams(server) == [True, False] * 3
+
+
 # -- the good course ---------------------------------------------------------------------------------------------
 
 

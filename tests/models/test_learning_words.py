@@ -14,6 +14,7 @@ from noria.core.transcript import Step, Transcript
 from noria.models.client import http_model
 from noria.models.learning import Now, lesson
 from noria.models.profiles import Profile
+from noria.models.retry import NULL_CONTENT
 from noria.models.transport import Transport
 from noria.testing import ModelServer, Request, Status
 from tests.models.bodies import CHAT
@@ -124,6 +125,13 @@ def test_a_form_that_is_demanded(words: str, fact: str) -> None:
     name, _, value = fact.partition("=")
     known = Profile(**{name: value == "true" if value == "true" else value})  # type: ignore[arg-type]
     assert lesson("", words, Now((), known)) == "", "what is known is not learned again"
+
+
+@pytest.mark.seed("K14")
+def test_a_text_that_must_be_one_is_blank() -> None:
+    """llama-cpp-python refuses `"content": null`, in words too long to be kept: the culprit says it."""
+    assert lesson(NULL_CONTENT, "7 validation errors:", Now((), Profile())) == "empty=blank"
+    assert lesson(NULL_CONTENT, "7 validation errors:", Now((), Profile(empty="blank"))) == ""
 
 
 PAST = history(

@@ -124,6 +124,7 @@ def test_a_server_is_called_what_it_says_it_is_not_what_its_port_suggests() -> N
     plain = {"/v1/models": {"data": [{"id": "m", "owned_by": "me"}]}}
     with serving(plain) as (port, _):
         assert find({}, more=(f"http://localhost:{port}/v1",))[0].kind == "OpenAI-compatible server"
+        assert find({"vLLM": port})[0].kind == "OpenAI-compatible server"  # llama-cpp-python, at vLLM's port
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,10 @@ PATIENCE = 0.9  # seconds for all questions to one server
 LARGEST = 4 << 20  # bytes of an answer that are read
 ASKED = 24  # models of one Ollama that are asked about, at once
 PORTS = {"Ollama": 11434, "LM Studio": 1234, "llama.cpp": 8080, "vLLM": 8000}
-OWNERS = {"vllm": "vLLM", "llamacpp": "llama.cpp", "library": "Ollama", "organization_owner": "LM Studio"}
+OWNERS = {
+    "vllm": "vLLM", "llamacpp": "llama.cpp", "library": "Ollama", "organization_owner": "LM Studio",
+    "me": "OpenAI-compatible server", "sglang": "SGLang",
+}  # fmt: skip
 """Who a server is, by what `/v1/models` calls the owner of its models."""
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 EVERYWHERE = ("0.0.0.0", "::", "")  # addresses to listen at, that are asked at 127.0.0.1
