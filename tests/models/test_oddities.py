@@ -112,6 +112,12 @@ CHAT: dict[str, tuple[list[Any], Means]] = {
     "tool_calls null": ([delta(tool_calls=None, content="Hi"), END], SAID),
     "function_call": ([delta(function_call={"name": "read"}), delta(function_call={"arguments": A}), END],
                       Means(calls=(("", "read", A),))),
+    "function_call beside tool_calls": (
+        [delta(function_call={"name": "read", "arguments": p}, tool_calls=[fn(p, "read", id="c1", index=0)])
+         for p in ("{", '"path":"a"', "}")] + [END], ONE),
+    "function_call beside tool_calls, whole": (
+        [{"choices": [{"message": {"content": None, "tool_calls": [fn(A, "read", id="c1")],
+                                   "function_call": {"name": "read:", "arguments": A}}}]}, END], ONE),
     "function_call null": ([delta(function_call=None, content="Hi"), END], SAID),
     # choices, deltas
     "delta null": ([{"choices": [{"delta": None}]}, delta(content="Hi"), END], SAID),

@@ -46,6 +46,7 @@ class ChatReader(FrameReader):
         self._beside: dict[str, Any] = {}
         self._held: Held | None = None
         self._pieces = False  # whether it comes in deltas
+        self._newer = False  # whether calls came as `tool_calls`
         self._grown: Grown | None = None
         if "//api.minimax" in url:  # the only server whose deltas may say all that came so far
             from noria.models.growing import Grown
@@ -153,9 +154,10 @@ class ChatReader(FrameReader):
         if isinstance(refusal, str):
             gathered.text(refusal)
         if calls := delta.get("tool_calls"):
+            self._newer = True
             self._calls(calls)
         old = delta.get("function_call")
-        if isinstance(old, dict):
+        if isinstance(old, dict) and not self._newer:  # else the same call in the older form (llama-cpp-python)
             gathered.call(None, "", text_of(old.get("name")), arguments_of(old.get("arguments")))
 
     def _calls(self, calls: object) -> None:
