@@ -45,6 +45,7 @@ docs: $(VENV)/dev
 	@mkdir -p build
 	$(BIN)/python -m tests.tools.shelf > build/shelf.json && mv build/shelf.json src/noria/tools/shelf.json
 	$(BIN)/python -m tests.machine.transitions > docs/transitions.md
+	$(BIN)/python -m tests.guard.matrix > docs/modes.md
 	$(BIN)/python -m tests.seeds > docs/seeds.md
 
 clean:

@@ -224,7 +224,7 @@ AROUND = (
     "( {} )", "{{ {}; }}", "! {}", "if true; then {}; fi", "if {}; then :; fi", "while false; do {}; done",
     "for i in a; do {}; done", "case a in a) {};; esac", "f() {{ {}; }}; f", "echo $({})", 'x="$({})"', "cat <({})",
     "true && {}", "false || {}", "ls; {}", "ls | {}", "{} & wait", "ls\n{}", "{} > /dev/null 2>&1", "[[ -n $({}) ]]",
-    "echo ${{x:-$({})}}", "cat <<E\n$({})\nE", "{} # x", "# x\n{}",
+    "echo ${{x:-$({})}}", "cat <<E\n$({})\nE", "{} # x\n", "# x\n{}",
 )  # fmt: skip
 """What has a line in it."""
 SPELLED = (
