@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from noria.guard.gates import Gates
     from noria.guard.modes import PermissionMode
     from noria.guard.rules import Rules
+    from noria.models.catalog import Endpoint
     from noria.models.client import Chain, Completing
     from noria.models.rotate import Tell
     from noria.models.transport import Transport
@@ -394,6 +395,8 @@ async def _furnish(
     if bus.hooked is not None:
         house.take_hooks(bus.hooked, which.kind)
     house.modes = bus.modes = Modes(house, current, opened_in, model_in)
+    if settings.approver is not None:
+        _second(settings.approver, house, transports[0] if transports else shared.transport if shared else None)
     if senders := journal.senders if house.opening is None and which.kind != "fork" else ():
         from noria.app.approvals import session_rules
 
@@ -413,6 +416,24 @@ async def _furnish(
         house.closing.push_async_callback(bus.hooked.close)
     house.closing.push_async_callback(house.driver.close)
     return house
+
+
+def _second(endpoint: Endpoint, house: House, transport: Transport | None) -> None:
+    """The model that looks at calls before a person is asked."""
+    from noria.app.approvals import approval
+    from noria.app.approver import Approver
+    from noria.models.client import http_model
+
+    gate, toolbox, driver = house.gate, house.toolbox, house.driver
+    if gate is None or toolbox is None:
+        return
+    model = http_model(endpoint, transport=transport)
+    if transport is None:
+        house.closing.push_async_callback(model.aclose)
+    gate.request = Approver(
+        model, endpoint.name, gate, lambda call: approval(call, gate, toolbox), lambda: driver.state,
+        lambda level, text: driver.bus.publish(Notice(level, text)),
+    )  # fmt: skip
 
 
 def _hooked(settings: Settings, session: str, root: str, brought: Brought, bus: Bus) -> Hooked:

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from noria.app import given
-from noria.app.endpoint import chain, secret_variables
+from noria.app.endpoint import chain, resolve, secret_variables
 from noria.app.settings import Config, HookEntry, Options, Said, Settings
 from noria.app.sources import Path, Source, filled_in, merged, read_environment, read_file, read_text
 from noria.core.errors import UsageError
@@ -73,6 +73,7 @@ def load(options: Options, env: Mapping[str, str]) -> Settings:
         secrets=_secrets(config, found.sources), notices=tuple(notices), rules=rules, mcp=config.mcp, hooks=hooks,
         debug=options.debug, web=given.web(config, env), memory=given.memory(config, places(env)[1]),
         trusted=found.trusted,
+        approver=resolve(config.approver, config.models, None, env) if config.approver else None,
     )  # fmt: skip
 
 

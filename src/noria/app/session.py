@@ -229,8 +229,9 @@ class Session:
         gate = self._house.gate
         if allow and gate is not None and ask.call.name != "exit_plan" and gate.left(ask.call) is None:
             again = await gate.decide(ask.id, ask.call)  # since a restart no hook has had its word on it
-            if not isinstance(again, ev.Ask):
-                await self._house.driver.send(ev.Decided(ask.id, again))
+            event = again if isinstance(again, ev.Decided) else ev.Decided(ask.id, again)
+            if not isinstance(event.verdict, ev.Ask):
+                await self._house.driver.send(event)
                 return
             ask = self._left(ask)
         verdict, sender = ev.Allow(ask.call.args), ""
@@ -314,9 +315,10 @@ class Session:
         """Put a call that waits for a person to today's mode and rules, for nobody is there to ask. False where it
         has to go on waiting."""
         verdict = await self._house.driver.parts.gate.decide(ask.id, ask.call)
-        if isinstance(verdict, ev.Ask):
+        event = verdict if isinstance(verdict, ev.Decided) else ev.Decided(ask.id, verdict)
+        if isinstance(event.verdict, ev.Ask):
             return False
-        await self._house.driver.send(ev.Decided(ask.id, verdict))
+        await self._house.driver.send(event)
         return True
 
     def kill(self) -> None:

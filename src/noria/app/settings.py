@@ -124,6 +124,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     model: str = ""
     fallback_models: list[str] = []
+    approver: str = ""
     max_steps: Count = 40
     max_retries: Count = 4
     permission_mode: PermissionMode = "default"
@@ -183,6 +184,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     web: Web = USUAL
     memory: Memory = NOWHERE
     trusted: bool = False
+    approver: Endpoint | None = None
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):

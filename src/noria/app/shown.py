@@ -154,6 +154,7 @@ def check(options: Options, env: Mapping[str, str]) -> Checked:
         problems.append(str(error))
     problems += _tools(config, found.sources)
     needed = [config.model, *config.fallback_models] if config.model else []
+    needed += [config.approver] if config.approver else []
     for name in dict.fromkeys([*needed, *config.models]):
         try:
             resolve(name, {n: _quiet(e) for n, e in config.models.items()}, options.base_url, env)
@@ -184,6 +185,7 @@ MEANS: dict[str, str] = {
     "model": "the model of a run: a name under [models], dialect:name, or one of the catalogue",
     "fallback_models": "asked in this order when the model cannot answer",
     "max_steps": "steps of a turn before the model is asked to conclude; 0 is none",
+    "approver": "a model that looks at calls before a person is asked: it can say no, never yes",
     "max_retries": "how often a request that failed for a passing reason is sent again",
     "permission_mode": "what may run without asking",
     "sandbox": "auto: commands run in one where the machine can; strict: refuse to run without; off",
@@ -256,7 +258,17 @@ MEANS: dict[str, str] = {
     "mcp.NAME.headers": "headers of each request to it",
 }
 FLAG = {"fallback_models": "--fallback-model", "max_retries": "", "allow": "", "ask": "", "deny": ""} | dict.fromkeys(
-    ("web_allow", "web_proxy", "web_search", "web_search_url", "web_search_key_env", "memory", "memory_dir"), ""
+    (
+        "approver",
+        "web_allow",
+        "web_proxy",
+        "web_search",
+        "web_search_url",
+        "web_search_key_env",
+        "memory",
+        "memory_dir",
+    ),
+    "",
 )
 
 

@@ -12,7 +12,7 @@ from typing import Protocol, TypeAlias
 
 from noria.core.content import Call, Reply, Result, Usage, Value
 from noria.core.effects import Calls, Cause
-from noria.core.events import Event, FailureKind, Handle, Verdict
+from noria.core.events import Decided, Event, FailureKind, Handle, Verdict
 from noria.core.state import ModelSpec
 from noria.core.transcript import Prompt, Transcript
 
@@ -155,8 +155,9 @@ EVERYTHING = Claims(everything=True)
 class Gate(Protocol):
     """Decides what may run: known, allowed, JSON, schema, pre hooks, approval, in that order. Fails closed."""
 
-    async def decide(self, effect: int, call: Call) -> Verdict:
-        """The verdict. A refusal's result tells the model what to do next."""
+    async def decide(self, effect: int, call: Call) -> Verdict | Decided:
+        """The verdict, or (where finding it cost something) the whole event. A refusal's result tells the model what to
+        do next."""
         ...
 
     def at_once(self, effect: int, call: Call) -> Verdict | None:

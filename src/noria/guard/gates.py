@@ -13,8 +13,8 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from noria.core.content import Call, Result, Status, Text, object_error
-from noria.core.events import Allow, Ask, External, Refuse, Verdict
+from noria.core.content import Call, Result, Status, Text, Usage, object_error
+from noria.core.events import Allow, Ask, Decided, External, Refuse, Verdict
 from noria.core.ports import Claims
 from noria.guard.modes import MODES, PERSONAL, PermissionMode, available, inside, judge, kind
 
@@ -134,6 +134,7 @@ class Gates:
         self.asked: WhenAsked = asked
         self.hooks = tuple(hooks)
         self.request: Request | None = None  # who may answer for a person before one is asked, or nobody can be
+        self.spent: dict[int, Usage] = {}  # by effect: what asking a model about its call has cost
         self._tools = tools
         self._claims = claims
         self._workspace = workspace
@@ -161,12 +162,15 @@ class Gates:
         except Exception as error:  # noqa: BLE001 - whatever is wrong with a guard, it must not let through
             return _check_failed(call, error)
 
-    async def decide(self, effect: int, call: Call) -> Verdict:
-        """The verdict. Never raises but for being cancelled: what fails in a gate or a hook refuses the call."""
+    async def decide(self, effect: int, call: Call) -> Verdict | Decided:
+        """The verdict, with what it cost where it did. Never raises but for being cancelled: what fails in a gate or a
+        hook refuses the call."""
         try:
-            return await self._decide(effect, call)
+            verdict = await self._decide(effect, call)
         except Exception as error:  # noqa: BLE001 - whatever is wrong with a guard or a hook, it must not let through
-            return _check_failed(call, error)
+            verdict = _check_failed(call, error)
+        usage = self.spent.pop(effect, None)
+        return verdict if usage is None else Decided(effect, verdict, usage)
 
     def _checked(self, call: Call) -> Checked | Refuse:
         """The tool, where it is known, offered in this mode, and the arguments fit."""

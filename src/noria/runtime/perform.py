@@ -179,7 +179,8 @@ class Performer:
         return ev.Elapsed(effect.id)
 
     async def _decide(self, effect: fx.Decide) -> ev.Event:
-        return ev.Decided(effect.id, await self._parts.gate.decide(effect.id, effect.call))
+        verdict = await self._parts.gate.decide(effect.id, effect.call)
+        return verdict if isinstance(verdict, ev.Decided) else ev.Decided(effect.id, verdict)
 
     async def _compact(self, effect: fx.Compact, s: State) -> ev.Event:
         request = CompactRequest(

@@ -40,7 +40,7 @@ def preview(tool: Tool, call: Call, workspace: Workspace) -> tuple[str, str]:
     from noria.tools.files import write_file
     from noria.tools.patch import apply_patch
 
-    if not any(tool is each for each in (write_file, edit_file, apply_patch)):
+    if not any(tool.function is each.function for each in (write_file, edit_file, apply_patch)):
         return "", ""
     copy = Workspace(workspace.root)
     copy.seen, copy.encodings = dict(workspace.seen), dict(workspace.encodings)
