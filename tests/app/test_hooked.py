@@ -804,3 +804,19 @@ def test_a_failure_of_a_model_is_no_reply_for_a_hook(house: House) -> None:
     log = house.root / "log"
     report = house.done(Failure("bad_request"), hooks=[HookEntry("PostModelRequest", keeps(log))])
     assert report.outcome == "failed" and not log.exists()
+
+
+def test_a_script_that_the_model_has_rewritten_is_not_run(house: House) -> None:
+    """A hook runs outside of the sandbox, so what it runs is what was there when the session began."""
+    (house.work / "check.sh").write_text("exit 2\n")
+    mine = say("", call("write_file", path="check.sh", content="touch mine\n"))
+    read = say("", call("read_file", path="check.sh"))
+    house.done(read, mine, RUN, "done", hooks=[pre("sh ./check.sh", matcher="run_command")])
+    assert not house.ran and not (house.work / "mine").exists()
+    assert "check.sh is not as it was when the session began" in house.told[2]
+
+
+def test_a_log_that_a_hook_writes_is_no_script(house: House) -> None:
+    (house.work / "log").write_text("")
+    house.done(say("", call("run_command", command="touch a")), RUN, "done", hooks=[pre("cat >> log")])
+    assert house.ran and (house.work / "log").read_text().count("PreToolUse") == 2

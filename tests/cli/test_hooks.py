@@ -1,4 +1,4 @@
-"""`noria hooks`, and hooks at the command line: what is not run until it is trusted, what a signal and a crash leave."""
+"""`noria hooks`, and hooks at the command line: what is run only once trusted, what a signal and a crash leave."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from noria.testing.script import Turn
 from tests.cli.kit import House
 from tests.e2e.run import processes_with
 
+DONE: Turn = {"text": "done"}
 RUN: Turn = {"text": "", "calls": [["run_command", {"command": "touch ran"}]]}
 
 
@@ -72,7 +73,7 @@ def test_the_hooks_are_listed_with_where_they_come_from(tmp_path: pathlib.Path) 
 @pytest.mark.case("E05")
 def test_a_folder_s_own_hooks_do_nothing_until_they_are_trusted(tmp_path: pathlib.Path) -> None:
     """Not even where the session cannot begin. Trust is bound to content, the script that a hook names included."""
-    with ModelServer([{"text": "done"}] * 9, follow="order") as server:
+    with ModelServer([DONE] * 9, follow="order") as server:
         place = house(tmp_path, "", server.url)
         own = place.workspace / ".noria/config.toml"
         own.parent.mkdir()

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from noria.tools.toolbox import Toolbox
 
 LIMIT = Policy().hook_blocks
+SCRIPTS = (".sh", ".bash", ".zsh", ".py", ".js", ".mjs", ".cjs", ".ts", ".rb", ".pl", ".php", ".lua", ".awk", ".jq")
 PRINTED = 1 << 20  # bytes of what a hook prints, or answers, that are read
 Tell: TypeAlias = Callable[[Level, str], None]
 
@@ -63,6 +65,7 @@ class Hooked:
         self._folder: Callable[[], str] = str
         self._begun = False
         self._contexts: list[str] = []  # what was said of the session, for the first prompt
+        self._scripts = {entry.command: _scripts(entry.command, root) for entry, _ in settings.hooks if entry.command}
 
     # -- around the parts ----------------------------------------------------------------------------------------
 
@@ -169,6 +172,9 @@ class Hooked:
 
     async def _command(self, entry: HookEntry, data: bytes, variables: Mapping[str, str]) -> Answer:
         """A shell command in the workspace, with the JSON on its standard input."""
+        changed = next((p for p, digest in self._scripts[entry.command].items() if _digest(p) != digest), "")
+        if changed:
+            return Answer(failed=f"{changed} is not as it was when the session began: look at it, then begin a new one")
         env = {**variables, "NORIA_PROJECT_DIR": self._root, "CLAUDE_PROJECT_DIR": self._root}
         shell = "/bin/bash" if os.path.exists("/bin/bash") else "/bin/sh"
         try:
@@ -187,6 +193,29 @@ class Hooked:
         if done.ending != "exited":
             return Answer(failed="it was stopped")
         return Answer(done.code, done.out.decode("utf-8", "replace"), err)
+
+
+def _scripts(command: str, root: str) -> dict[str, str]:
+    """The scripts of the workspace that a hook's command names, with their digests. A hook runs outside of the sandbox:
+    what the model writes into its script in the meantime is not run. (Other files may be its logs.)"""
+    from noria.app.trust import named_files
+
+    def is_script(path: str) -> bool:
+        with suppress(OSError), open(path, "rb") as file:
+            return path.endswith(SCRIPTS) or os.access(path, os.X_OK) or file.read(2) == b"#!"
+        return False
+
+    return {path: _digest(path) for path in named_files(command, root) if is_script(path)}
+
+
+def _digest(path: str) -> str:
+    from hashlib import sha256
+
+    try:
+        with open(path, "rb") as file:
+            return sha256(file.read()).hexdigest()
+    except OSError:
+        return ""
 
 
 def shown(text: str) -> str:

@@ -227,18 +227,20 @@ def _content(path: str, workspace: str, most: int) -> bytes:
 
 def _named(text: str, workspace: str) -> list[str]:
     """The files of the workspace that the commands of a configuration name."""
-    found: dict[str, None] = {}
-    for command in _commands(_table(text)):
-        for word in _words(command):
-            for each in (word, word.partition("=")[2]):
-                if each.startswith("$"):  # $CLAUDE_PROJECT_DIR/check.sh
-                    each = each.partition("/")[2]
-                if not each or "\0" in each:
-                    continue
-                path = os.path.normpath(os.path.join(workspace, os.path.expanduser(each)))
-                if path.startswith(f"{workspace.rstrip('/')}/") and os.path.isfile(path):
-                    found[path] = None
-    return list(found)
+    return list(dict.fromkeys(path for command in _commands(_table(text)) for path in named_files(command, workspace)))
+
+
+def named_files(command: str, workspace: str) -> Iterator[str]:
+    """The files of the workspace that a command line names, by their paths."""
+    for word in _words(command):
+        for each in (word, word.partition("=")[2]):
+            if each.startswith("$"):  # $CLAUDE_PROJECT_DIR/check.sh
+                each = each.partition("/")[2]
+            if not each or "\0" in each:
+                continue
+            path = os.path.normpath(os.path.join(workspace, os.path.expanduser(each)))
+            if path.startswith(f"{workspace.rstrip('/')}/") and os.path.isfile(path):
+                yield path
 
 
 def _words(command: str) -> list[str]:
