@@ -159,3 +159,19 @@ def test_where_the_keys_come_from_is_shown(tmp_path: Path, toml: str, origin: li
     env = {"NORIA_HOME": str(tmp_path), "A": "k1", "C": "k3"}
     lines = show(read(Options(workspace=str(tmp_path), model="a"), env), env)
     assert [(line.text, line.origin) for line in lines if line.key == "models.a.key"] == [(f'"{MASK}"', origin)]
+
+
+@pytest.mark.parametrize("name", ["host", "Content-Length", "transfer-encoding", "connection"])
+def test_headers_that_follow_from_the_request_are_not_to_be_set(tmp_path: Path, name: str) -> None:
+    with pytest.raises(UsageError, match=f"the header {name} of model 'a' is not to be set"):
+        settings(tmp_path, f"key_env = 'A'\nheaders = {{{name} = '1'}}", A="k")
+
+
+@pytest.mark.seed("X19")
+@pytest.mark.parametrize("what", ["input", "output", "cached", "written"])
+def test_no_price_is_negative(tmp_path: Path, what: str) -> None:
+    """It would give back what the limit of the costs counts."""
+    price = {"input": 1, "output": 1} | {what: -1}
+    text = ", ".join(f"{k} = {v}" for k, v in price.items())
+    with pytest.raises(UsageError, match=f"models.a.price.{what} must not be negative"):
+        settings(tmp_path, f"key_env = 'A'\nprice = {{{text}}}", A="k")

@@ -11,6 +11,7 @@ import pytest
 from noria.core.content import Image, Reasoning, Reply, Result, Text
 from noria.core.transcript import Entry, Step
 from noria.models.encode import IDS
+from noria.models.messages import MessagesDialect
 from noria.models.places import azure, vertex
 from noria.models.profiles import Changes, IdStyle, Profile, changed
 from noria.models.schemas import STYLES
@@ -288,6 +289,11 @@ def test_vertex_s_body_and_headers() -> None:
     assert "model" not in body and body["anthropic_version"] == "vertex-2023-10-16" and body["stream"] is True
     assert made.headers() == [("authorization", "Bearer secret-key-123")]
     assert made.url().endswith("/publishers/anthropic/models/test-model:streamRawPredict")
+    by_hand = MessagesDialect(
+        endpoint("https://proxy.example/projects/p/locations/l", dialect="messages", profile=Profile(address="vertex"))
+    )
+    body = json.loads(by_hand.body("s", history(prompt("go")), "free"))
+    assert body["anthropic_version"] == "vertex-2023-10-16"  # also where the configuration says no version
 
 
 def test_bedrock_s_messages_endpoint() -> None:

@@ -18,6 +18,7 @@ from noria.models.known import Price, Tariff, known
 from noria.models.profiles import Profile
 
 LINE = Policy().line
+OWN_HEADERS = ("host", "content-length", "transfer-encoding", "connection")
 AUTHS = ("bearer", "x-api-key", "api-key", "x-goog-api-key", "query", "none")
 
 
@@ -109,6 +110,11 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
             raise UsageError(f"base_url of model {self.name!r}: {error.detail}") from None
         if self.auth not in AUTHS:
             raise UsageError(f"auth of model {self.name!r} is {self.auth!r}: one of {', '.join(AUTHS)} is needed")
+        for header in self.headers:
+            if header.strip().lower() in OWN_HEADERS:
+                raise UsageError(
+                    f"the header {header} of model {self.name!r} is not to be set: it follows from the request"
+                )
         keys = (("key", key) for key in (self.key, *self.keys))
         for what, value in (*keys, *((f"header {k}", f"{k}{v}") for k, v in self.headers.items())):
             if not (value.isascii() and value.isprintable()) or value != value.strip():

@@ -10,20 +10,22 @@ from __future__ import annotations
 import os
 import re
 from functools import cache
-from typing import Any
+from typing import Annotated, Any, TypeAlias
 
 import msgspec
+
+Dollars: TypeAlias = Annotated[float, msgspec.Meta(ge=0)]
 
 
 class Price(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Dollars for a million tokens. `cached` is that of input read from the provider's cache, `written` of input
     written to it (for an hour: `written_hour`); each is the input's unless given."""
 
-    input: float
-    output: float
-    cached: float | None = None
-    written: float | None = None
-    written_hour: float | None = None
+    input: Dollars
+    output: Dollars
+    cached: Dollars | None = None
+    written: Dollars | None = None
+    written_hour: Dollars | None = None
 
 
 class Tariff(Price, frozen=True, forbid_unknown_fields=True):

@@ -23,6 +23,7 @@ from noria.models.pictures import PDF, USUAL
 from noria.models.retry import REASONING_ITEMS
 from noria.models.spoken import Spoken
 
+VERTEX = "vertex-2023-10-16"  # Vertex AI's word for the API's version, where the profile has no other
 VERSION = "2023-06-01"
 ID = r"[a-zA-Z0-9_-]{1,64}"
 BUDGETS = {"minimal": 1_024, "low": 2_048, "medium": 8_192, "high": 16_384, "xhigh": 24_576, "max": 32_000}
@@ -197,7 +198,7 @@ class MessagesDialect(Spoken[Kept, Messages]):
         mark = b"" if "cache_control" in self._without else _MARK
         endpoint = self._endpoint
         fields = [
-            b'{"anthropic_version":' + quoted(self._profile.version)
+            b'{"anthropic_version":' + quoted(self._profile.version or VERTEX)
             if self._profile.address == "vertex"
             else b'{"model":' + quoted(endpoint.model),
             b'"max_tokens":%d' % self._limit,
