@@ -99,6 +99,8 @@ class Progress:
             case ev.Compacted(summary=summary, size=size):
                 what = "old tool results were left out of" if summary is None else "a summary took the place of most of"
                 self.notice(f"{what} the history: it has about {size:,} tokens now")
+            case ev.Failed(kind="bad_request", culprit="image") if item.state.turn is not None:
+                self.notice(f"going on without the images: {_why(item.event)}", "warning")
             case ev.Failed(kind=kind) if item.state.turn is None and (ended := item.state.ended):
                 if ended.outcome != "failed" and ended.reason == kind:  # the outcome is a limit
                     self.notice(f"the model's last words are missing: {_why(item.event)}", "warning")
