@@ -13,7 +13,7 @@ from typing import Annotated, Literal, Union, get_args, get_origin, get_type_hin
 
 import msgspec
 
-from noria.app.settings import RULE, VARIABLE, Config, HookEntry, McpEntry
+from noria.app.settings import RULE, VARIABLE, Config, HookEntry, McpEntry, RuleEntry
 from noria.app.sources import Path, Source, merged
 from noria.models.catalog import Price
 
@@ -106,6 +106,10 @@ def _incomplete(whole: Mapping[str, object]) -> Iterator[tuple[Path, str]]:
         price = entry.get("price") if isinstance(entry, dict) else None
         kinds += [(("models", name, "price"), price, Price)] if price is not None else []
     kinds += [(("mcp", name), entry, McpEntry) for name, entry in _items(whole.get("mcp"))]
+    for key in ("allow", "ask", "deny"):
+        listed = whole.get(key)
+        entries = enumerate(listed if isinstance(listed, list) else [])
+        kinds += [((key, at), entry, RuleEntry) for at, entry in entries if isinstance(entry, dict)]
     hooks = whole.get("hooks")
     kinds += [(("hooks", at), hook, HookEntry) for at, hook in enumerate(hooks if isinstance(hooks, list) else [])]
     for path, table, kind in kinds:
@@ -128,7 +132,7 @@ def _value(value: object, hint: object, path: Path, *, strict: bool) -> Iterator
     """The mistakes in a value that should be of the type."""
     for kind in _choices(hint):
         if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
-            if isinstance(value, str) and str in _choices(hint):
+            if not isinstance(value, dict) and len(_choices(hint)) > 1:
                 continue
             if isinstance(value, dict):
                 yield from _table(value, kind, path, strict=strict)

@@ -129,6 +129,8 @@ def _check(rule: Rule) -> None:
         case "host":
             globs.host_pattern(rule.pattern)
         case "name":
+            if rule.tool not in NAMES and not rule.tool.startswith("mcp__") and "*" not in rule.tool:
+                raise ValueError(f"there is no tool {rule.tool}{_near(rule.tool, NAMES)}")
             raise ValueError(f"{rule.tool} takes no pattern: write {rule.tool} alone, for every call of it")
 
 

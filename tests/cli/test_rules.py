@@ -1,0 +1,90 @@
+"""Rules in a run, from flags and files: what is sent to the model, what runs, what the result says."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from noria.testing import ModelServer
+from noria.testing import Turn as Said
+from tests.cli.kit import House
+
+
+def turns(*calls: tuple[str, dict[str, object]]) -> list[Said]:
+    return [{"text": "", "calls": [[name, args] for name, args in calls]}, {"text": "Done."}]
+
+
+@pytest.fixture
+def server() -> Iterator[ModelServer]:
+    with ModelServer([]) as running:
+        yield running
+
+
+def ran(tmp_path: Path, script: list[Said], *flags: str) -> tuple[dict[str, object], list[str], list[str]]:
+    """The result, the tools that were offered, the results of the calls as the model is told them."""
+    with ModelServer(script) as server:
+        house = House(tmp_path, server.url)
+        (house.workspace / ".env").write_text("needle\n")
+        (house.workspace / "a").write_text("needle\n")
+        done = house.run("-p", "x", "--output-format", "json", "--sandbox", "off", *flags)
+        assert done.status == 0, done.err
+        offered = [t["function"]["name"] for t in server.requests[0]["tools"]]
+        told = [m["content"] for m in server.requests[-1]["messages"] if m["role"] == "tool"]
+    return json.loads(done.out), offered, told
+
+
+@pytest.mark.case("E01")
+@pytest.mark.seed("D03", "C05", "G08")
+def test_rules_hold_in_a_run(tmp_path: Path) -> None:
+    script = turns(
+        ("run_command", {"command": "touch made && echo hi"}),
+        ("run_command", {"command": "env rm a"}),
+        ("read_file", {"path": ".env"}),
+        ("grep", {"pattern": "needle"}),
+        ("run_command", {"command": "touch other; make"}),
+        ("edit_file", {"path": "a", "old_string": "needle", "new_string": "x"}),
+    )
+    flags = ("--allow", "run_command(touch *)", "--deny", "run_command(rm *)", "--deny", "read_file(.env)")
+    result, offered, told = ran(tmp_path, script, *flags, "--deny", "write_file", "--deny", "memory_save")
+    assert not {"write_file", "edit_file", "apply_patch"} & set(offered) and "run_command" in offered
+    assert "hi" in told[0]
+    assert "rm a is forbidden by the rule deny run_command(rm *) (--deny)" in told[1]
+    assert "is forbidden by the rule deny read_file(.env) (--deny)" in told[2]
+    assert told[3].strip().startswith("a") and ".env" not in told[3]
+    assert "needs a person's approval" in told[4] and "--allow 'run_command(touch other; make)'" in told[4]
+    assert "the rule deny write_file (--deny) forbids it" in told[5]
+    denials = result["denials"]
+    assert isinstance(denials, list) and len(denials) == 4
+
+
+def test_the_flag_that_the_refusal_names_allows_it(tmp_path: Path) -> None:
+    line = "printf '%s\\n' \"a b\" | tee 'x y' && true"
+    _, _, told = ran(tmp_path, turns(("run_command", {"command": line})))
+    flag = told[0].partition("--allow '")[2].partition("', or be asked")[0].replace("'\\''", "'")
+    assert flag.startswith("run_command(")
+    _, _, told = ran(tmp_path, turns(("run_command", {"command": line})), "--allow", flag)
+    assert "a b" in told[0]
+
+
+def test_goal_mode_does_not_ask(tmp_path: Path) -> None:
+    script = turns(("run_command", {"command": "touch a"}), ("run_command", {"command": "echo x > ../out"}))
+    _, _, told = ran(tmp_path, script, "--permission-mode", "goal", "--ask", "run_command(touch *)")
+    assert "the rule ask run_command(touch *) (--ask) wants it asked about, and goal mode never asks" in told[0]
+    assert "is outside the workspace, and goal mode stays inside" in told[1]
+
+
+def test_a_rule_that_is_none_stops_a_run_and_is_explained(tmp_path: Path, server: ModelServer) -> None:
+    house = House(tmp_path, server.url)
+    ran = house.run("-p", "x", "--deny", "Bash(rm *)")
+    assert ran.status == 2 and "there is no tool Bash; did you mean run_command?" in ran.expect_one_line()
+    ran = house.run("-p", "x", "--allow", "run command")
+    assert ran.status == 2 and "is no rule: write tool or tool(pattern)" in ran.expect_one_line()
+    ran = house.noria("config", "check", "--deny", "Bash(rm *)")
+    assert ran.status == 2 and "--deny: deny: Bash(rm *): there is no tool Bash" in ran.out
+    ran = house.noria("config", "explain", "run_command(git log | sh)", "--deny", "run_command(sh *)")
+    assert ran.status == 0 and ran.out.startswith("run_command(git log | sh) in default mode: denied, by the rule deny")
+    assert "  sh: denied by deny run_command(sh *) (--deny)\n" in ran.out
+    assert server.requests == []
