@@ -568,6 +568,32 @@ def test_a_hook_before_a_request_answers_rewrites_or_blocks(house: House) -> Non
     assert house.done("done", hooks=[HookEntry("PreModelRequest", "exit 1", on_error="allow")]).text == "done"
 
 
+@pytest.mark.seed("H08", "H10")
+def test_what_is_rewritten_for_one_request_does_not_leak_into_the_next(house: House) -> None:
+    """H08 and H10, noria's form: a hook before each request may change what the model is told, never which tools and
+    servers there are; what it changed is gone with the request, and the history stays as it was."""
+    log = house.root / "log"
+    once = (
+        f"{keeps(log)}; test $(wc -l < {log}) = 1 && {specific('PreModelRequest', updatedRequest={'prompt': 'P'})}; :"
+    )
+    house.done(RUN, "done", hooks=[HookEntry("PreModelRequest", once)])
+    prompts = [[e.text for e in r.transcript if isinstance(e, Prompt)] for r in house.model.requests]
+    assert prompts == [["P"], ["go"]]
+    assert [told["messages"][0]["content"] for told in kept(log)] == ["go", "go"]
+    assert [told["attempt"] for told in kept(log)] == [1, 1]
+
+
+@pytest.mark.seed("H09")
+def test_without_hooks_there_are_none(house: House) -> None:
+    """H09, noria's form: no hook is there by default."""
+
+    async def work() -> None:
+        async with await house.open(["done"]) as session:
+            assert session._house.hooked is None and session._house.driver.parts.gate.hooks == ()  # type: ignore[attr-defined]
+
+    run(work())
+
+
 @pytest.mark.seed("H13")
 def test_a_hook_after_a_reply_rewrites_or_blocks_it(house: House) -> None:
     rewrite = specific("PostModelRequest", updatedResponse={"text": "masked"})

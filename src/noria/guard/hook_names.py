@@ -105,7 +105,8 @@ def meant(tool: str, said: Mapping[str, Any]) -> Args:
     keys = {common: own for own, common in KEYS.get(tool, {}).items()}
     args = {keys.get(key, key): value for key, value in said.items()}
     if tool == "run_command" and isinstance(args.get("timeout"), int | float):
-        args["timeout"] = args["timeout"] / 1_000
+        seconds = args["timeout"] / 1_000
+        args["timeout"] = int(seconds) if seconds == int(seconds) else seconds
     if tool == "run_command":
         args.pop("description", None)  # a script may add one: it is for people
     return args
