@@ -16,9 +16,10 @@ import pytest
 from noria.testing import ModelServer
 from noria.testing.script import Turn
 from tests.cli.kit import House
+from tests.cli.test_asking import AtTerminal
 from tests.e2e.run import processes_with
 
-DONE: Turn = {"text": "done"}
+DONE: Turn = {"text": "All done."}
 RUN: Turn = {"text": "", "calls": [["run_command", {"command": "touch ran"}]]}
 
 
@@ -185,3 +186,24 @@ def test_what_is_started_in_a_hook_has_no_terminal_and_no_input_but_the_json(tmp
         said = place.run("-p", "go", "--permission-mode", "goal", stdin=subprocess.DEVNULL)
     assert said.status == 0 and sorted(os.listdir(place.workspace)) == ["ran", "told"]
     assert json.loads((place.workspace / "told").read_text())["session_id"]
+
+
+def test_at_a_terminal_a_blocked_prompt_and_an_interrupted_hook_leave_the_prompt_line(tmp_path: pathlib.Path) -> None:
+    slow = "grep -q lion || { grep -q zebra && exit 2; exit 0; }; touch waits; sleep 60"
+    text = hook("UserPromptSubmit", f'told=$(cat); grep() {{ command grep "$@" <<< "$told"; }}; {slow}')
+    with ModelServer([DONE] * 3, follow="order") as server:
+        place = house(tmp_path, text, server.url)
+        at = AtTerminal(place, "zebra")
+        at.see("blocked by UserPromptSubmit hook")
+        at.see("> ")
+        at.type("lion\n")
+        until((place.workspace / "waits").exists)
+        at.type("\x03")
+        at.see("interrupted while a hook was asked")
+        at.see("> ")
+        at.type("go\n")
+        at.see("All done.")
+        at.see("\n> ")
+        at.type("/exit\n")
+        assert at.end() == 0
+        assert len(server.requests) == 1

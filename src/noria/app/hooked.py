@@ -125,9 +125,9 @@ class Hooked:
         said, self._contexts = [*self._contexts, *said], []
         return said
 
-    def interrupt(self) -> None:
-        """End the hooks that run for no effect; the others end with theirs."""
-        self.hooks.interrupt()
+    def interrupt(self) -> bool:
+        """End the hooks that run for no effect; whether there were any. The others end with theirs."""
+        return self.hooks.interrupt()
 
     def kill(self) -> None:
         """End every process of a hook, at once."""

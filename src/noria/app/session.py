@@ -140,9 +140,12 @@ class Session:
 
     async def interrupt(self) -> None:
         """Stop now: the model call, the tools and all that they started. What was said and done so far is kept."""
-        if self._house.hooked is not None:
-            self._house.hooked.interrupt()
+        self.end_hooks()
         await self._house.driver.interrupt()
+
+    def end_hooks(self) -> bool:
+        """End the hooks that are being asked about a prompt, which is not taken up then; whether there were any."""
+        return self._house.hooked is not None and self._house.hooked.interrupt()
 
     def tasks(self) -> list[TaskInfo]:
         """The background tasks, the oldest first."""

@@ -192,7 +192,10 @@ class Interactive:
 
     async def _converse(self, session: Session) -> int:
         if self._args.prompt and self._args.prompt.strip():
-            await self._submit(session, self._args.prompt.strip())
+            try:
+                await self._submit(session, self._args.prompt.strip())
+            except PromptBlocked as error:
+                self._screen.notice(str(error), "error")
         elif session.state.turn is not None:
             await session.go_on()
         line: asyncio.Future[bytes | None] = asyncio.ensure_future(self._reader.next())
@@ -421,6 +424,8 @@ class Interactive:
         idle = isinstance(session.state.phase, Idle)
         if number != signal.SIGINT or (idle and self._presses > 1):
             self._ended = number
+        elif idle and session.end_hooks():
+            self._presses = 0
         elif idle:
             self._screen.line()
             self._screen.notice(f"Ctrl-C once more ends noria{_and(session, ' and ')}")

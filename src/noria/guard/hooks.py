@@ -121,10 +121,12 @@ class Hooks:
         self._outside.add(task)
         task.add_done_callback(self._outside.discard)
 
-    def interrupt(self) -> None:
-        """End what runs beside the machine; what runs for an effect ends with it."""
-        for task in list(self._outside):
+    def interrupt(self) -> bool:
+        """End what runs beside the machine; whether there was any. What runs for an effect ends with it."""
+        left = list(self._outside)
+        for task in left:
             task.cancel()
+        return bool(left)
 
     async def close(self) -> None:
         """The same; returns when it has ended."""
