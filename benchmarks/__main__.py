@@ -2,8 +2,8 @@
 
 `python -m benchmarks` measures everything and writes docs/performance.md; `--quick` takes a minute and writes below
 build/ only. `python -m benchmarks NAME...` runs single benchmarks: loop, interrupt, journal, sessions, agent_growth,
-http_choice, deltas, files, reads, search, sandbox. Peers are measured by the runner in `../shared/bench`, where it is;
-PEERS names the folder with the agents installed, as the runner says.
+http_choice, deltas, files, reads, search, sandbox, gates. Peers are measured by the runner in `../shared/bench`, where
+it is; PEERS names the folder with the agents installed, as the runner says.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 SINGLE = (
     "loop", "interrupt", "journal", "sessions", "agent_growth", "http_choice", "deltas", "files", "reads", "search",
-    "sandbox",
+    "sandbox", "gates",
 )  # fmt: skip
 
 

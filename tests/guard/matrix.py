@@ -72,8 +72,12 @@ class Able(msgspec.Struct, frozen=True):
 
     name: str
     read_only: bool
-    check: Callable[[Mapping[str, Any]], str]
+    fits: Callable[[Mapping[str, Any]], str]
     missing: str = ""
+
+    def check(self, args: Mapping[str, Any]) -> str:
+        """Why the arguments do not fit."""
+        return self.fits(args)
 
 
 def rows() -> Iterator[tuple[str, str, dict[str, Any]]]:
@@ -132,11 +136,13 @@ def text() -> str:
         lines += ["", "## With a rule", "", "What a rule makes of the mode's word; deny beats ask beats allow.", ""]
         lines += ["| the mode says | with `allow` | with `ask` | with `ask`, in goal | with `deny` |"]
         lines += ["|---|---|---|---|---|"]
-        for said, mode, name, args in (
-            ("run", "accept-edits", "write_file", ARGUMENTS["write_file"]),
-            ("ask", "default", "write_file", ARGUMENTS["write_file"]),
-            ("blocked", "plan", "write_file", ARGUMENTS["write_file"]),
-        ):
+        words: tuple[tuple[str, PermissionMode], ...] = (
+            ("run", "accept-edits"),
+            ("ask", "default"),
+            ("blocked", "plan"),
+        )
+        name, args = "write_file", ARGUMENTS["write_file"]
+        for said, mode in words:
             made = [word(root, mode, name, args, kind) for kind in ("allow", "ask", "deny")]
             goal = word(root, "goal", name, args, "ask") if said == "run" else "-"
             lines.append(f"| {said} | {made[0]} | {made[1]} | {goal} | {made[2]} |")

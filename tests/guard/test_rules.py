@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from noria.core.content import Call, Result, make_call
-from noria.core.events import Allow, Ask, Refuse, Verdict
+from noria.core.events import Allow, Ask, Decided, Refuse, Verdict
 from noria.guard import globs
 from noria.guard.gates import Gates, Permit, WhenAsked, advertised
 from noria.guard.modes import MODES, PermissionMode
@@ -54,7 +54,9 @@ def call(name: str, **args: Any) -> Call:
 
 
 def ask(gate: Gates, made: Call) -> Verdict:
-    return asyncio.run(gate.decide(1, made))
+    found = asyncio.run(gate.decide(1, made))
+    assert not isinstance(found, Decided)
+    return found
 
 
 def word(gate: Gates, made: Call) -> str:
@@ -257,10 +259,10 @@ def test_hosts(pattern: str, fits: list[str], not_: list[str]) -> None:
 # -- what the gates make of them ---------------------------------------------------------------------------------
 
 
-@pytest.mark.seed("G07", "G10", "G13", "G16", "G17")
+@pytest.mark.seed("G07", "G10", "G13", "G16", "G17", "G18")
 @pytest.mark.parametrize("order", [1, -1])
 def test_deny_over_ask_over_allow_wherever_they_come_from(tmp_path: Path, order: int) -> None:
-    """G07, G10, G13, G16, G17, noria's form: no order of rules counts, and no list means only its own; the rule that
+    """G07, G10, G13, G16 to G18, noria's form: no order of rules counts, and no list means only its own; the rule that
     said it is named with its source."""
     rules: list[tuple[RuleKind, str]] = [("allow", "write_file"), ("ask", "write_file(a)"), ("deny", "write_file(b)")]
     gate = gates(tmp_path, rules[::order])

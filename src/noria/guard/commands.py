@@ -56,6 +56,7 @@ class CommandLine:
 
     def __init__(self, rules: Rules, text: str, folder: str, inside: Inside) -> None:
         self._rules, self._text, self._folder, self._inside = rules, text, folder, inside
+        rules.afresh()
         self._line = follow(text)
         self._files = Files(rules, self._line, folder)
 

@@ -122,16 +122,16 @@ class PathPattern(msgspec.Struct, frozen=True):
     regex: str
     only_folders: bool
 
-    def fits(self, path: str, root: str) -> bool:
-        """Whether the real path `path` fits, in the workspace with the real path `root`."""
+    def fits(self, path: str, root: str, place: str | None = None) -> bool:
+        """Whether the real path `path` fits, in the workspace with the real path `root`. `place`: what `place` gives,
+        where that is known already."""
         base = "/" if self.absolute else root.rstrip("/") + "/"
         if path.startswith(base) and self._named(path[len(base) :], path):
             return True
         if not self.prefix:  # what it names may be a link: then it means what that leads to
             return False
-        named = os.path.join(base, self.prefix)
-        real = os.path.realpath(named)
-        if real == named or not (path == real or path.startswith(real.rstrip("/") + "/")):
+        real = self.place(root) if place is None else place
+        if real == base + self.prefix or not (path == real or path.startswith(real.rstrip("/") + "/")):
             return False
         return self._named(self.prefix + path[len(real) :], path)
 

@@ -53,6 +53,7 @@ class Files:
         self._writes = _strict(rules, "write")
         self._named = [r for r in self._writes if r.pattern]
         self._rules = rules
+        self._known: dict[Word, list[str]] = {}
         known = ((name, words) for name, words in line.parsed.loops if all(w.fixed or w.raw for w in words))
         self._loops: dict[str, tuple[Word, ...]] = {name: words for name, words in known if name}
 
@@ -151,6 +152,12 @@ class Files:
 
     def _paths(self, word: Word) -> list[str]:
         """The real paths that a word may name, an option's value too; those that a pattern stands for."""
+        found = self._known.get(word)
+        if found is None:
+            found = self._known[word] = self._named_by(word)
+        return found
+
+    def _named_by(self, word: Word) -> list[str]:
         texts = [word.text]
         if word.text.startswith("-"):
             texts = [word.text.partition("=")[2], word.text[2:]]

@@ -39,7 +39,7 @@ class Ruled:
 
         args = msgspec.json.decode(call.args, type=_Command)
         root = self.rules.workspace
-        place = os.path.realpath(os.path.join(root, args.cwd)) if args.cwd else folder or root
+        place = os.path.realpath(os.path.join(root, args.cwd or folder))
         return CommandLine(self.rules, args.command, place, lambda path: inside(path, self._readable)).ruling()
 
     def covers(self, ruling: Ruling, mode: PermissionMode, claims: Claims, *, writes: bool, command: bool) -> bool:

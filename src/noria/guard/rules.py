@@ -166,6 +166,8 @@ class Rules:
         """`workspace`: its real path."""
         self.workspace = workspace
         self._rules: dict[RuleKind, list[Rule]] = {k: [] for k in RULE_KINDS}
+        self._places: dict[str, str] = {}  # where the folders of path patterns really are, within one decision
+        self._of: dict[tuple[RuleKind, Family], list[Rule]] = {}  # found before, until another rule is added
         for rule in rules:
             self._put(rule)
 
@@ -179,6 +181,7 @@ class Rules:
     def _put(self, rule: Rule) -> None:
         if not any(r.text == rule.text for r in self._rules[rule.kind]):
             self._rules[rule.kind].append(rule)
+            self._of.clear()
 
     def add(self, kind: RuleKind, rule: str, source: str) -> Rule:
         """Add one from now on. Raises ValueError for what is no rule."""
@@ -192,8 +195,11 @@ class Rules:
 
     def of(self, kind: RuleKind, family: Family) -> list[Rule]:
         """The rules of that kind that are about a family, whichever of its tools they name."""
-        one = next((name for name, each in FAMILIES.items() if each == family), "")
-        return [r for r in self._rules[kind] if r.binds(one)]
+        found = self._of.get((kind, family))
+        if found is None:
+            one = next((name for name, each in FAMILIES.items() if each == family), "")
+            found = self._of[(kind, family)] = [r for r in self._rules[kind] if r.binds(one)]
+        return found
 
     def strange(self, known: Collection[str]) -> Iterator[str]:
         """A line for each rule that names a tool which is not among `known` nor one of noria's own."""
@@ -212,6 +218,7 @@ class Rules:
 
     def judge(self, call: Call, claims: Claims) -> Ruling:
         """What the rules say of a call of any tool but run_command (see commands.py). Its arguments are whole."""
+        self.afresh()
         tool = call.name
         paths = (*claims.reads, *claims.deep, *claims.writes)
         family = FAMILIES.get(tool, "read" if tool in ("git_diff",) else "name")
@@ -248,7 +255,17 @@ class Rules:
 
     def path_fits(self, rule: Rule, path: str) -> bool:
         """Whether the rule's path pattern, if it has one, fits the real path."""
-        return not rule.pattern or compiled_path(rule.pattern).fits(path, self.workspace)
+        if not rule.pattern:
+            return True
+        pattern = compiled_path(rule.pattern)
+        place = self._places.get(rule.pattern)
+        if place is None and pattern.prefix:
+            place = self._places[rule.pattern] = pattern.place(self.workspace)
+        return pattern.fits(path, self.workspace, place)
+
+    def afresh(self) -> None:
+        """Another decision begins: links may be others than they were."""
+        self._places.clear()
 
     def path(self, family: Literal["read", "write"], path: str) -> Ruling:
         """What the rules say of reading or writing one real path."""
@@ -261,6 +278,7 @@ class Rules:
     def hidden(self, roots: Sequence[str]) -> Callable[[str], bool] | None:
         """Whether a file (by its absolute path) is to be left out of what a search or a listing in `roots` shows; None
         where nothing is. A rule that asks, and was asked for one of the roots, hides nothing below."""
+        self.afresh()
         rules = [r for r in self.of("deny", "read") if r.pattern]
         rules += [r for r in self.of("ask", "read") if r.pattern and not any(self.path_fits(r, p) for p in roots)]
         if not rules:
@@ -315,5 +333,9 @@ def host(call: Call) -> str:
 
 
 def real(path: str, folder: str) -> str:
-    """The real path of what a command names, from the folder that it runs in."""
+    """The real path of what a command names, from the folder (a real path) that it runs in."""
+    if "/" not in path and path not in ("", ".", ".."):
+        plain = f"{folder.rstrip('/')}/{path}"
+        if not os.path.islink(plain):
+            return plain
     return os.path.realpath(os.path.join(folder, path))
