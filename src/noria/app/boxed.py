@@ -84,7 +84,7 @@ class Boxed:
         return plan(
             self._root, writable=[os.path.expanduser(path) for path in settings.sandbox_write],
             readable=self._readable, private=private, network=settings.sandbox_network,
-            memory=settings.sandbox_memory << 20,
+            memory=settings.sandbox_memory << 20, hosts=settings.sandbox_hosts,
         )  # fmt: skip
 
     def explain(self, output: str) -> str:

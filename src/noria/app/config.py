@@ -66,7 +66,7 @@ def load(options: Options, env: Mapping[str, str]) -> Settings:
         models=models, workspace=workspace, config_folder=places(env)[0], data=places(env)[1],
         mode=config.permission_mode, on_ask=options.on_ask,
         sandbox=config.sandbox, sandbox_network=config.sandbox_network, sandbox_write=tuple(config.sandbox_write),
-        sandbox_memory=config.sandbox_memory, tools=tuple(config.tools),
+        sandbox_hosts=tuple(config.sandbox_hosts), sandbox_memory=config.sandbox_memory, tools=tuple(config.tools),
         max_steps=config.max_steps, max_retries=config.max_retries,
         max_tokens=options.max_tokens, max_cost=options.max_cost, max_time=options.max_time,
         system=read_text(options.system_file) if options.system_file else "", persona=options.persona,

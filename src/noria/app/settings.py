@@ -130,6 +130,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     permission_mode: PermissionMode = "default"
     sandbox: Sandbox = "auto"
     sandbox_network: bool = False
+    sandbox_hosts: list[str] = []
     sandbox_write: list[str] = []
     sandbox_memory: Count = 0
     allow: list[Rule | RuleEntry] = []
@@ -164,6 +165,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     on_ask: OnAsk = "deny"
     sandbox: Sandbox = "auto"
     sandbox_network: bool = False
+    sandbox_hosts: tuple[str, ...] = ()
     sandbox_write: tuple[str, ...] = ()
     sandbox_memory: int = 0
     tools: tuple[str, ...] = ()

@@ -190,6 +190,7 @@ MEANS: dict[str, str] = {
     "permission_mode": "what may run without asking",
     "sandbox": "auto: commands run in one where the machine can; strict: refuse to run without; off",
     "sandbox_network": "whether commands in the sandbox have the network",
+    "sandbox_hosts": "hosts that commands in it reach without a network: pypi.org, *.pythonhosted.org, localhost:8000",
     "sandbox_write": "folders beside the workspace that commands in the sandbox may write",
     "sandbox_memory": "MB that each process in the sandbox may have; 0 is no limit",
     "allow": "rules that let a call run without asking; they join those of every other source",

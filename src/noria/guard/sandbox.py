@@ -18,14 +18,20 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Literal, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
+
+import msgspec
 
 from noria.guard import sandbox_bwrap, sandbox_limits, sandbox_seccomp
 from noria.guard.sandbox_places import Plan
 
+if TYPE_CHECKING:
+    from noria.guard.sandbox_proxy import Proxy
+
 Kind: TypeAlias = Literal["bubblewrap", "landlock"]
 
 PATIENCE = 20.0  # seconds for which a start is waited for
+PROXY = "http://127.0.0.1:38128"  # as in sandbox_server.py
 HEADER = struct.Struct("=IIII")  # as in sandbox_server.py
 WORD = struct.Struct("=i")
 INSTALL = "install bubblewrap (apt-get install bubblewrap, dnf install bubblewrap)"
@@ -109,6 +115,7 @@ class Sandbox:
         self._control: socket.socket | None = None
         self._outer: subprocess.Popen[bytes] | None = None
         self._made: list[tuple[int, str]] = []  # folders that are there only for it, each open and locked
+        self._proxy: Proxy | None = None
         self._scratch = ""  # where it has no name space: its folder for what passes
         self._group = sandbox_limits.Group()
         self.kind: Kind | None = None  # once it has started
@@ -135,6 +142,10 @@ class Sandbox:
         env = dict(wanted.env)
         if self._scratch:
             env[b"TMPDIR"] = os.fsencode(self._scratch)
+        if self._proxy is not None:
+            for name in (b"HTTP_PROXY", b"HTTPS_PROXY", b"http_proxy", b"https_proxy"):
+                env[name] = PROXY.encode()
+            env[b"NO_PROXY"] = env[b"no_proxy"] = b"localhost,127.0.0.1,::1"
         words = [os.fsencode(wanted.program), os.fsencode(wanted.cwd), *map(os.fsencode, wanted.argv)]
         words += [key + b"=" + value for key, value in env.items()]
         text = struct.pack(f"={len(wanted.passed)}i", *wanted.passed) + b"\0".join(words)
@@ -189,6 +200,11 @@ class Sandbox:
         program = sandbox_bwrap.program()
         if not program:
             raise OSError(2, "it is not installed")
+        if plan.hosts and not plan.network:
+            from noria.guard.sandbox_proxy import Proxy
+
+            self._proxy = Proxy(plan.hosts)
+            plan = msgspec.structs.replace(plan, places=(*plan.places, ("read", self._proxy.folder)))
         for path in plan.made:
             self._make(path)
         filter = _file(sandbox_seccomp.program())
@@ -208,6 +224,7 @@ class Sandbox:
         abi = sandbox_landlock.version()
         if not abi:
             raise OSError(38, "the kernel has none")
+        self.plan = msgspec.structs.replace(plan, hosts=())  # there are no sockets to reach them by
         self._scratch = tempfile.mkdtemp(prefix="noria-")
         code = sandbox_seccomp.program(sockets=plan.network)
         if not code and not plan.network:
@@ -224,7 +241,18 @@ class Sandbox:
         mine, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
         errors = os.memfd_create("noria-sandbox")
         source = Path(__file__).with_name("sandbox_server.py").read_text("utf-8")
-        words = [_python(), "-I", "-S", "-c", source, its.fileno(), plan.processes, plan.memory, setup]
+        words = [
+            _python(),
+            "-I",
+            "-S",
+            "-c",
+            source,
+            its.fileno(),
+            plan.processes,
+            plan.memory,
+            setup,
+            self._proxy.path if self._proxy else "",
+        ]
         try:
             self._control = mine
             mine.settimeout(PATIENCE)
@@ -269,6 +297,9 @@ class Sandbox:
                 self._outer.wait()
             self._outer = None
         self._group.close()
+        if self._proxy is not None:
+            self._proxy.close()
+            self._proxy = None
         while self._made:
             fd, path = self._made.pop()
             with suppress(OSError):  # others keep it, or there is something in it

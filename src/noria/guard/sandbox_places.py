@@ -53,7 +53,7 @@ class Plan(msgspec.Struct, frozen=True):
     """What a sandbox holds. `places`: how each path is treated, real paths, those that contain others first; the
     deepest word counts, and everything else can be read. `made`: folders that are to be made so that they can be kept
     from being written, and go again at the end. `network`: whether there is one. `processes`, `memory` (bytes): the
-    most of both, 0 is none."""
+    most of both, 0 is none. `hosts`: what can be reached without a network (see sandbox_proxy.py)."""
 
     workspace: str
     places: tuple[tuple[How, str], ...]
@@ -61,6 +61,7 @@ class Plan(msgspec.Struct, frozen=True):
     network: bool = False
     processes: int = 4096
     memory: int = 0
+    hosts: tuple[str, ...] = ()
 
     def how(self, path: str) -> How:
         """How a real path is treated."""
@@ -81,6 +82,7 @@ def plan(
     env: Mapping[str, str] | None = None,
     processes: int = 4096,
     memory: int = 0,
+    hosts: Iterable[str] = (),
 ) -> Plan:
     """The plan for commands that work in `workspace` and in the folders `writable`. `private`: noria's own folders,
     hidden but for what is `readable` in them (where it keeps outputs). All paths are taken as they really are."""
@@ -108,7 +110,7 @@ def plan(
             places[path] = how
     ordered = sorted(places.items(), key=lambda item: (item[0].rstrip("/").count("/"), item[0]))
     held: tuple[tuple[How, str], ...] = tuple((how, path) for path, how in ordered)
-    return Plan(os.path.realpath(workspace), held, tuple(made), network, processes, memory)
+    return Plan(os.path.realpath(workspace), held, tuple(made), network, processes, memory, tuple(hosts))
 
 
 def _told(env: Mapping[str, str]) -> Iterator[str]:

@@ -53,11 +53,17 @@ class Explained:
 
     def _found(self, output: str) -> list[tuple[str, str]]:
         plan, found = self._plan, list[tuple[str, str]]()
-        if not plan.network and _NETWORK.search(output):
+        if plan.hosts and not plan.network and (_NETWORK.search(output) or "the sandbox lets commands reach" in output):
+            found.append((
+                "network",
+                f"commands reach {', '.join(plan.hosts)} only, by HTTP and HTTPS through the proxy that the "
+                "environment names. Do not retry; ask the person (sandbox_hosts in config.toml)",
+            ))  # fmt: skip
+        elif not plan.network and _NETWORK.search(output):
             found.append((
                 "network",
                 "commands have no network, only 127.0.0.1 of their own. Do not retry; use what is installed, or ask "
-                "the person (sandbox_network = true in config.toml, or --sandbox off)",
+                "the person (sandbox_hosts or sandbox_network in config.toml, or --sandbox off)",
             ))  # fmt: skip
         if _REPOSITORY.search(output):
             found.append((

@@ -1,8 +1,8 @@
 """What runs inside a sandbox and starts its commands: the first process in it, ended by the end of a socket.
 
-Run as a program of its own (`python -I -S -c SOURCE CONTROL PROCESSES MEMORY SETUP`), never imported by noria: it has
-the standard library and nothing else, and none of noria's memory, environment or descriptors. Owns: limits, Landlock,
-the start and the exit status of each command. Must not know: what a command is, or what is allowed.
+Run as a program of its own (`python -I -S -c SOURCE CONTROL PROCESSES MEMORY SETUP PROXY`), never imported by noria: it
+has the standard library and nothing else, and none of noria's memory, environment or descriptors. Owns: limits,
+Landlock, the start and the exit status of each command. Must not know: what a command is, or what is allowed.
 
 The protocol: on the control socket a request is a header, then its text; the first descriptor that comes with it is a
 socket for the answers to this one: an error number and a pidfd, and later the exit status. When the control socket
@@ -25,6 +25,7 @@ import sys
 HEADER = struct.Struct("=IIII")  # bytes of text, arguments, variables, passed descriptors
 WORD = struct.Struct("=i")
 FDS = 64
+PORT = 38_128  # where the proxy is, inside
 PATIENCE = 5.0  # seconds for which a word from outside is waited for
 HARD = getattr(socket, "MSG_CMSG_CLOEXEC", 0)
 SET_DUMPABLE, SET_SUBREAPER, NO_NEW_PRIVS, SET_SECCOMP, DROP_CAPABILITY = 4, 36, 38, 22, 24
@@ -39,6 +40,8 @@ def main() -> None:
     alone = os.getpid() != 1
     others = sum(name.isdigit() for name in os.listdir("/proc")) if alone else 0  # they count too, where all are seen
     limit(int(sys.argv[2]) + others, int(sys.argv[3]))
+    if sys.argv[5]:
+        forward(libc, control, sys.argv[5])
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # with no handler the first process of a name space gets no signals
     waker, wake = os.pipe()
     os.set_blocking(wake, False)
@@ -105,6 +108,42 @@ def restrict(libc: ctypes.CDLL, setup: int) -> None:
         program = struct.pack("@HP", len(code) // 8, ctypes.addressof(kept))
         if libc.prctl(SET_SECCOMP, 2, program, 0, 0):
             fail("seccomp")
+
+
+def forward(libc: ctypes.CDLL, control: socket.socket, path: str) -> None:
+    """Have a process of its own bring what comes to PORT to the proxy's socket, which is outside."""
+    listener = socket.create_server(("127.0.0.1", PORT), backlog=128)
+    if os.fork():
+        listener.close()
+        return
+    import threading
+
+    control.close()
+    libc.prctl(SET_DUMPABLE, 0, 0, 0, 0)
+    while True:
+        here, _ = listener.accept()
+        there = socket.socket(socket.AF_UNIX)
+        try:
+            there.connect(path)
+        except OSError:
+            here.close()
+            continue
+        for source, sink in ((here, there), (there, here)):
+            threading.Thread(target=copy, args=(source, sink), daemon=True).start()
+
+
+def copy(source: socket.socket, sink: socket.socket) -> None:
+    """Everything from one to the other, until its end."""
+    try:
+        while data := source.recv(1 << 16):
+            sink.sendall(data)
+        sink.shutdown(socket.SHUT_WR)
+    except OSError:
+        for end in (source, sink):
+            try:
+                end.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                pass  # it is shut
 
 
 def fail(what: str) -> None:
