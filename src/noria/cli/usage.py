@@ -30,6 +30,7 @@ input and output
 what may run
   --permission-mode default|accept-edits|plan|goal|debug
   --on-ask deny|pause                where nobody can be asked; pause ends with status 4
+  --allow RULE  --ask RULE  --deny RULE    like "run_command(git log *)" (repeatable); deny beats ask beats allow
   --tools NAME,NAME                  only these
   --sandbox auto|strict|off          around commands; auto: where the machine can, strict: refuse to run without
   --workspace DIR                    the folder to work in (default: this one)
@@ -46,7 +47,7 @@ session
   --debug FILE                       a log of events and requests, their sizes and times
   --version  --help
 not built yet
-  --allow RULE  --ask RULE  --deny RULE  --add-dir DIR  --agent NAME  --mcp-config FILE
+  --add-dir DIR  --agent NAME  --mcp-config FILE
 
 exit status: 0 completed, 1 failed, 2 usage or configuration, 3 a limit, 4 requires action, 130 interrupted,
 143 terminated. Keys come from OPENAI_API_KEY, ANTHROPIC_API_KEY or config.toml. Only the answer is on stdout.
