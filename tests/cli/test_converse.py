@@ -335,3 +335,28 @@ def test_an_empty_session_has_nothing_to_go_on_with(house: House) -> None:
     status, lines, err = Talk(house, "--session", "new", stdin=subprocess.DEVNULL).end()
     assert (status, lines[-1]["error"]["kind"]) == (2, "usage")
     assert len(of(lines, "result")) == 1 and "no prompt came on stdin" in err
+
+
+@pytest.mark.case("E04")
+@pytest.mark.seed("Z30")
+def test_a_decision_that_lasts(house: House, server: ModelServer) -> None:
+    """The approval's line has what a person would be shown; `remember` has the yes hold by the rule that is in it."""
+    server.script = [
+        {"calls": [["run_command", {"command": "touch a"}]]},
+        {"calls": [["run_command", {"command": "touch a"}]]},
+        {"calls": [["write_file", {"path": "b", "content": "b\n"}]]},
+        {"text": "Done."},
+    ]
+    talk = Talk(house)
+    talk.say("prompt", text="go")
+    asked = talk.until("approval")
+    assert (asked["rule"], asked["folder"]) == ("run_command(touch a)", str(house.workspace))
+    talk.say("decision", id=asked["id"], allow=True, remember="session")
+    asked = talk.until("approval", 2)
+    assert asked["tool"] == "write_file" and asked["diff"].endswith("+b")
+    assert asked["paths"] == [str(house.workspace / "b")] and not (house.workspace / "b").exists()
+    talk.say("decision", id=asked["id"], allow=True, remember="always")
+    assert talk.until("result")["outcome"] == "completed"
+    status, lines, _ = talk.end()
+    assert status == 0 and (house.workspace / "b").exists() and len(of(lines, "approval")) == 2
+    assert "write_file(./b)" in (Path(house.env["NORIA_HOME"]) / "approved.toml").read_text()

@@ -274,3 +274,61 @@ def test_a_running_command_is_moved_to_the_background(house: House, server: Mode
     assert at.end() == 0
     assert "ending 1 background task" in at.shown
     assert "a person moved it to the background as task t" in str(server.requests[-1]["messages"])
+
+
+TOUCHES: list[Said] = [
+    {"calls": [["run_command", {"command": "touch a"}]]},
+    {"calls": [["run_command", {"command": "touch a"}]]},
+    {"calls": [["run_command", {"command": "touch b"}]]},
+    {"text": "All done."},
+]
+
+
+@pytest.mark.case("E04")
+@pytest.mark.parametrize("word", ["s", "a"])
+def test_a_yes_that_lasts_shows_its_rule(house: House, server: ModelServer, word: str) -> None:
+    server.script = TOUCHES
+    at = AtTerminal(house, "go")
+    at.see("allow run_command(touch a)")
+    at.see("Allow it? [y/N] or s, a, or say what to do instead")
+    at.type(f"{word}\n")
+    at.see("allow run_command(touch b)")  # the second `touch a` was not asked about
+    at.type("n, not that one\n")
+    at.see("All done.")
+    assert 'The person refused run_command: "not that one"' in server.requests[-1]["messages"][-1]["content"]
+    at.type("/exit\n")
+    assert at.end() == 0
+    assert (house.workspace / "a").exists() and not (house.workspace / "b").exists()
+    assert (Path(house.env["NORIA_HOME"]) / "approved.toml").exists() == (word == "a")
+    again = AtTerminal(house, "go")
+    again.see(f"allow run_command(touch {'b' if word == 'a' else 'a'})")
+    again.type("\x03")
+    again.see("> ")
+    again.type("/exit\n")
+    again.end()
+
+
+@pytest.mark.seed("S01", "S02")
+def test_a_plan_is_shown_and_approved(house: House, server: ModelServer) -> None:
+    server.script = [
+        {"calls": [["exit_plan", {"plan": "1. write a\x1b[2J"}]]},
+        {"calls": [["write_file", {"path": "a", "content": "x\n"}]]},
+        {"text": "All done."},
+    ]
+    at = AtTerminal(house)
+    at.see("> ")
+    at.type("/mode nonsense\n")
+    at.see("there is no permission mode 'nonsense'")
+    at.type("/plan write it\n")
+    at.see("the mode is plan")
+    at.see("1. write a\u241b[2J")
+    at.see("Approve the plan? [y/N, e: and let files be changed without asking")
+    at.type("e\n")
+    at.see("All done.")
+    at.type("/mode\n")
+    at.see("the mode is accept-edits")
+    at.type("/exit\n")
+    assert at.end() == 0
+    assert (house.workspace / "a").read_text() == "x\n"
+    names = [{t["function"]["name"] for t in r["tools"]} for r in server.requests]
+    assert "exit_plan" in names[0] and "write_file" not in names[0] and "write_file" in names[1]
