@@ -6,6 +6,7 @@ import os
 import shutil
 import struct
 import subprocess
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,7 +18,7 @@ from noria.guard.sandbox_places import Plan, plan
 from noria.guard.sandbox_said import Explained
 from tests.guard.escapes import PYTHON, Start
 from tests.guard.test_escapes import _can
-from tests.tools.helpers import soon
+from tests.tools.helpers import as_nobody, soon
 
 
 def git(*words: str, cwd: Path) -> str:
@@ -147,6 +148,29 @@ def test_work_in_the_workspace_goes_on_as_ever(box: Box, work: Path, tmp_path: P
     assert not (tmp_path / "home/.cache/new").exists()
     box.box.close()
     assert not (work / ".noria").exists()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can work as somebody else")
+def test_a_workspace_that_cannot_be_written_is_worked_in_all_the_same() -> None:
+    """There nothing can be made that would have to be kept."""
+    if why := _can("bubblewrap"):
+        pytest.skip(why)
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as folder:
+        os.chmod(folder, 0o755)
+        work = Path(folder, "work")
+        for path in (work / ".git/objects", work / ".git/refs"):
+            path.mkdir(parents=True)
+        (work / ".git/HEAD").write_text("ref: refs/heads/main\n")
+
+        def look() -> str:
+            made = Box(work, plan(str(work), env=_env(work)))
+            try:
+                return str(made.run("cat .git/HEAD; echo x > b || echo no"))
+            finally:
+                made.box.close()
+
+        said = as_nobody(look)
+        assert "refs/heads/main" in said and "no" in said and sorted(os.listdir(work)) == [".git"]
 
 
 def test_how_a_command_ends_is_told_as_ever(box: Box) -> None:

@@ -207,6 +207,8 @@ class Sandbox:
             plan = msgspec.structs.replace(plan, places=(*plan.places, ("read", self._proxy.folder)))
         for path in plan.made:
             self._make(path)
+        there = tuple(place for place in plan.places if os.path.lexists(place[1]))  # what is gone needs no guard
+        plan = msgspec.structs.replace(plan, places=there)
         filter = _file(sandbox_seccomp.program())
         try:
             before = [program, *sandbox_bwrap.arguments(plan, filter, root=os.geteuid() == 0)]
