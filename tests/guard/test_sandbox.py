@@ -242,6 +242,19 @@ def test_other_failures_are_not(output: str) -> None:
     assert Explained(HELD).note(output) == ""
 
 
+def test_what_landlock_holds_is_called_so() -> None:
+    explained = Explained(HELD, "/tmp/noria-x")
+    assert "not even to this machine" in explained.note(
+        "socket.socket()\nPermissionError: [Errno 13] Permission denied"
+    )
+    assert "in /w and in /tmp/noria-x, read" in explained.note("touch: cannot touch '/etc/x': Permission denied")
+
+
+def test_hosts_that_are_listed_are_named() -> None:
+    explained = Explained(Plan("/w", (), hosts=("pypi.org",)))
+    assert "commands reach pypi.org only" in explained.note("curl: (6) Could not resolve host: x")
+
+
 def test_a_plan_with_a_network_does_not_blame_it() -> None:
     assert Explained(Plan("/w", (), network=True)).note("Could not resolve host: x") == ""
 

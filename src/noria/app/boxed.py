@@ -96,7 +96,7 @@ class Boxed:
             from noria.guard.sandbox_said import Explained
 
             assert self._box.plan is not None
-            self._explained = Explained(self._box.plan)
+            self._explained = Explained(self._box.plan, self._box.scratch)
         return self._explained.note(output)
 
     def close(self) -> None:

@@ -172,6 +172,11 @@ class Sandbox:
             raise
 
     @property
+    def scratch(self) -> str:
+        """Its folder for what passes, where it has no /tmp of its own; else empty."""
+        return self._scratch
+
+    @property
     def bounded(self) -> tuple[bool, bool]:
         """Whether the number of its processes is limited, and the memory of all of them together."""
         return self._group.processes or os.geteuid() != 0, self._group.memory

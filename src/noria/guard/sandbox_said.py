@@ -29,6 +29,7 @@ _REPOSITORY: Final = re.compile(
 )
 _DENIED: Final = re.compile(r"permission denied|operation not permitted|eacces|eperm", re.IGNORECASE)
 _PATH: Final = re.compile(r"(?<![\w.])(?:~|/[\w.@+-]+)(?:/[\w.@+-]+)*")
+_SOCKET: Final = re.compile(r"socket.*(permission denied|eacces)|(permission denied|eacces).*socket", re.I | re.S)
 _PROCESSES: Final = re.compile(r"resource temporarily unavailable|can't start new thread|fork: retry", re.IGNORECASE)
 _SPACES: Final = re.compile(r"unshare|user ?namespace|clone_new|mount: |bwrap: |docker daemon|podman", re.IGNORECASE)
 
@@ -36,8 +37,10 @@ _SPACES: Final = re.compile(r"unshare|user ?namespace|clone_new|mount: |bwrap: |
 class Explained:
     """Explains each kind of failure once in a session."""
 
-    def __init__(self, plan: Plan) -> None:
-        self._plan = plan
+    def __init__(self, plan: Plan, scratch: str = "") -> None:
+        """`scratch`: the folder for what passes, where the sandbox has no /tmp of its own (Landlock); there it has no
+        sockets either."""
+        self._plan, self._scratch = plan, scratch
         self._told: set[str] = set()
 
     def note(self, output: str) -> str:
@@ -59,10 +62,11 @@ class Explained:
                 f"commands reach {', '.join(plan.hosts)} only, by HTTP and HTTPS through the proxy that the "
                 "environment names. Do not retry; ask the person (sandbox_hosts in config.toml)",
             ))  # fmt: skip
-        elif not plan.network and _NETWORK.search(output):
+        elif not plan.network and (_NETWORK.search(output) or (self._scratch and _SOCKET.search(output))):
+            own = "not even to this machine" if self._scratch else "only 127.0.0.1 of their own"
             found.append((
                 "network",
-                "commands have no network, only 127.0.0.1 of their own. Do not retry; use what is installed, or ask "
+                f"commands have no network, {own}. Do not retry; use what is installed, or ask "
                 "the person (sandbox_hosts or sandbox_network in config.toml, or --sandbox off)",
             ))  # fmt: skip
         if _REPOSITORY.search(output):
@@ -72,9 +76,10 @@ class Explained:
                 "Use git -c key=value for a setting, or ask the person",
             ))  # fmt: skip
         elif _READ_ONLY.search(output) or self._denied(output):
+            own = self._scratch or "/tmp (which is theirs alone)"
             found.append((
                 "files",
-                f"commands can write in {plan.workspace} and in /tmp (which is theirs alone), read most of the rest, "
+                f"commands can write in {plan.workspace} and in {own}, read most of the rest, "
                 "and not see keys. Work there, or ask the person (sandbox_write = [folder] in config.toml)",
             ))  # fmt: skip
         if plan.processes and _PROCESSES.search(output):
