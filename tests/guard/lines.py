@@ -319,6 +319,10 @@ git -c core.fsmonitor=./h.sh status
 git -c alias.x='!tar x' x
 grep -r x .
 cat $x
+cat .en{v,w}
+cat "$PWD/a"
+source -- /dev/stdin <<< x
+cat < .en?
 tar c .
 kill %1
 sed -i s/a/b/ f
@@ -438,6 +442,11 @@ eval "rm f"
 eval rm f
 eval "rm $x"
 trap "rm f" EXIT
+trap -- "rm f" EXIT
+eval -- rm f
+hash -p /bin/rm x; x f
+builtin -- eval "rm f"
+sh -c -- 'rm f'
 alias x="rm f"
 coproc rm f
 f() { rm x; }; f
@@ -508,6 +517,9 @@ cp .env x
 grep x .env
 base64 ".env"
 cat .e*
+cd src && cat ../.env
+while read -r x; do echo; done < .env
+git cat-file -p HEAD:.env
 cat --number .env
 python x.py --config=.env
 make && cat .env

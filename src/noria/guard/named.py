@@ -101,7 +101,8 @@ class Files:
         name = running.command.name.rpartition("/")[2]
         for word in words:
             yield from self._met(self._reads, self._paths(word))
-            if name in _SHOWS and not (word.fixed or word.raw) and not self._loops.get(word.variable):
+            known = word.fixed or (word.raw and "{" not in word.raw)
+            if name in _SHOWS and not known and not self._loops.get(word.variable):
                 text = joined(running.command.words).replace(UNKNOWN, "...")
                 yield Ruling("ask", self._reads[0], text, "which files it shows is known only when it runs")
         text = joined(running.command.words)

@@ -102,7 +102,7 @@ _LOOSE = frozenset((
     "proxychains4", "torsocks", "eatmydata", "setarch", "linux32", "linux64", "valgrind", "perf", "gdb", "chronic",
     "rlwrap", "script", "cpulimit", "numactl", "pkexec", "runuser", "su", "flock", "entr", "ssh", "npx", "bunx", "uvx",
     "dotenv", "nix-shell", "faketime", "dash-run", "wsl", "start-stop-daemon", "daemonize", "mapfile", "readarray",
-    "compgen", "complete", "bind", "tmux", "screen", "expect", "hyperfine", "watchexec", "nodemon", "run-parts",
+    "compgen", "complete", "bind", "hash", "tmux", "screen", "expect", "hyperfine", "watchexec", "nodemon", "run-parts",
     "socat", "prlimit", "cgexec", "softlimit", "chpst", "setuidgid", "gosu", "tini",
     "dumb-init", "apptainer", "distrobox",
 ))  # fmt: skip
@@ -278,11 +278,17 @@ def _shell(words: tuple[Word, ...]) -> Runs:
     return Runs(unknown="what the shell reads from its input")
 
 
+def _bare(words: tuple[Word, ...]) -> tuple[Word, ...]:
+    """The same, without a `--` that ends the options of what has none."""
+    return (words[0], *words[2:]) if _text(words, 1) == "--" else words
+
+
 def _eval(words: tuple[Word, ...]) -> Runs:
-    return _made(words[1:], plain=True)
+    return _made(_bare(words)[1:], plain=True)
 
 
 def _trap(words: tuple[Word, ...]) -> Runs:
+    words = _bare(words)
     if len(words) < 3 or words[1].text.startswith("-"):
         return Runs(plain=False)
     return _made(words[1:2], plain=True)
@@ -296,6 +302,7 @@ def _alias(words: tuple[Word, ...]) -> Runs:
 
 
 def _source(words: tuple[Word, ...]) -> Runs:
+    words = _bare(words)
     known = len(words) > 1 and words[1].fixed and not words[1].text.startswith("/dev/")
     return NOTHING if known else Runs(unknown="the script that is read")
 
