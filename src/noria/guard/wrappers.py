@@ -1,9 +1,9 @@
 """What a command runs besides itself: commands and scripts that wrappers (`env`, `xargs`, `sh -c`, `find -exec`) are
 given.
 
-Owns: a table of these and the few that need a look of their own. Must not know: rules, modes. What is run and cannot be
-known is said to be so; a wrapper whose options are not known may run whatever follows.
-Sources: the manuals of bash 5.2, GNU coreutils 9, findutils, sudo, busybox, util-linux, git 2.50.
+Owns: the looks that they need (wrapper_table.py has their options). Must not know: rules, modes. What is run and cannot
+be known is said to be so; a wrapper whose options are not known may run whatever follows. Sources: the manuals of bash
+5.2, findutils, git 2.50.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import msgspec
 
 from noria.guard.command import Word
 from noria.guard.repository import names_program
+from noria.guard.wrapper_table import LATER, LAUNCHES, LOOSE, RESERVED, SHELLS, WRAPS, Wrap
 
 QUIET = frozenset(("LC_ALL", "LANG", "LC_CTYPE", "LC_COLLATE", "TZ", "NO_COLOR", "TERM", "COLUMNS", "LINES"))
 """Variables that change how something is shown, no more."""
@@ -52,75 +53,6 @@ class Runs(msgspec.Struct, frozen=True):
 NOTHING = Runs()
 
 
-class _Wrap(msgspec.Struct, frozen=True):
-    """A wrapper's options: letters without a value (`flags`) and with one (`valued`), long names likewise; how many
-    operands stand before the command; whether `NAME=value` may; whether it does nothing of its own."""
-
-    flags: str = ""
-    valued: str = ""
-    long: tuple[str, ...] = ()
-    long_valued: tuple[str, ...] = ()
-    operands: int = 0
-    assigns: bool = False
-    plain: bool = False
-
-
-_WRAPS: dict[str, _Wrap] = {
-    "nice": _Wrap("0123456789", "n", (), ("adjustment",), plain=True),
-    "nohup": _Wrap(plain=True),
-    "setsid": _Wrap("cfw", "", ("ctty", "fork", "wait"), plain=True),
-    "stdbuf": _Wrap("", "ioe", (), ("input", "output", "error"), plain=True),
-    "time": _Wrap("p", plain=True),
-    "timeout": _Wrap("v", "ks", ("foreground", "preserve-status", "verbose"), ("kill-after", "signal"), 1, plain=True),
-    "gtimeout": _Wrap("v", "ks", ("foreground", "preserve-status"), ("kill-after", "signal"), 1, plain=True),
-    "command": _Wrap("p", plain=True),
-    "builtin": _Wrap(plain=True),
-    "exec": _Wrap("cl", "a", plain=True),
-    "coproc": _Wrap(plain=True),
-    "ionice": _Wrap("t", "cn", ("ignore",), ("class", "classdata"), plain=True),
-    "env": _Wrap("i0v", "uC", ("ignore-environment", "null", "debug"), ("unset", "chdir"), assigns=True, plain=True),
-    "xargs": _Wrap(
-        "0rtxpo", "aEIdLnPsR", ("null", "no-run-if-empty", "verbose", "exit", "interactive", "open-tty"),
-        ("arg-file", "delimiter", "max-lines", "max-args", "max-procs", "max-chars", "replace", "eof"), plain=True,
-    ),
-    "sudo": _Wrap(
-        "AbEHKknPS", "CDghpRrTUu", ("preserve-env", "non-interactive", "set-home", "stdin", "background", "askpass"),
-        ("user", "group", "host", "prompt", "chdir", "chroot", "role", "type", "close-from"), assigns=True,
-    ),
-    "doas": _Wrap("n", "aCu"),
-    "busybox": _Wrap(),
-    "toybox": _Wrap(),
-    "chroot": _Wrap("", "", ("skip-chdir",), ("userspec", "groups"), 1),
-    "taskset": _Wrap("ac", "", ("all-tasks", "cpu-list"), (), 1),
-    "chrt": _Wrap("abdfiorRv", "TPD", ("batch", "fifo", "idle", "other", "rr"), (), 1),
-}  # fmt: skip
-
-# What follows may be run, wherever it begins; a word with a blank in it may be a script. They do more than that.
-_LOOSE = frozenset((
-    "parallel", "strace", "ltrace", "unshare", "nsenter", "setpriv", "capsh", "firejail", "bwrap", "systemd-run",
-    "systemd-inhibit", "unbuffer", "caffeinate", "dbus-run-session", "xvfb-run", "fakeroot", "proxychains",
-    "proxychains4", "torsocks", "eatmydata", "setarch", "linux32", "linux64", "valgrind", "perf", "gdb", "chronic",
-    "rlwrap", "script", "cpulimit", "numactl", "pkexec", "runuser", "su", "flock", "entr", "ssh", "npx", "bunx", "uvx",
-    "dotenv", "nix-shell", "faketime", "dash-run", "wsl", "start-stop-daemon", "daemonize", "mapfile", "readarray",
-    "compgen", "complete", "bind", "hash", "tmux", "screen", "expect", "hyperfine", "watchexec", "nodemon", "run-parts",
-    "socat", "prlimit", "cgexec", "softlimit", "chpst", "setuidgid", "gosu", "tini",
-    "dumb-init", "apptainer", "distrobox",
-))  # fmt: skip
-_LAUNCHES = frozenset((
-    "uv run", "uv tool", "poetry run", "pipenv run", "pdm run", "hatch run", "rye run", "conda run", "mamba run",
-    "bundle exec", "npm exec", "npm x", "pnpm exec", "pnpm dlx", "yarn exec", "yarn dlx", "pipx run", "direnv exec",
-    "mise exec", "mise x", "asdf exec", "nix run", "nix shell", "nix develop", "op run", "doppler run",
-    "aws-vault exec", "docker run", "docker exec", "podman run", "podman exec", "kubectl exec",
-    "docker-compose exec", "toolbox run",
-    "bun x", "bun run", "deno task", "rbenv exec", "pyenv exec", "nodenv exec", "opam exec", "stack exec", "cabal exec",
-))  # fmt: skip
-SHELLS = frozenset(("bash", "sh", "dash", "zsh", "ksh", "mksh", "ash", "rbash", "yash", "fish"))
-_RESERVED = frozenset((
-    "{", "}", "!", "if", "then", "elif", "else", "fi", "while", "until", "for", "do", "done", "case", "esac", "select",
-    "function", "in", "[[",
-))  # fmt: skip
-"""Words of the shell's own: where a command has one as its name (`! { a; }`), the grammar did not understand it."""
-_LATER = frozenset(("at", "batch", "crontab"))
 _SUBSCRIPTS = frozenset(
     ("printf", "read", "unset", "declare", "typeset", "local", "export", "readonly", "let", "test", "[")
 )
@@ -135,17 +67,17 @@ def runs(words: tuple[Word, ...], functions: Sequence[str] = ()) -> Runs:
     name = written.rpartition("/")[2]
     if written in functions:
         return Runs((Inner(words[1:], 1, perhaps=True),), plain=True) if len(words) > 1 else Runs(plain=True)
-    if name in _RESERVED:
+    if name in RESERVED:
         return Runs((Inner(words[1:], 1),) if len(words) > 1 else (), unknown=f"what the shell makes of {name}")
-    if name == "coproc" and _text(words, 2) in _RESERVED:
+    if name == "coproc" and _text(words, 2) in RESERVED:
         return Runs((Inner(words[2:], 2),))
     if (look := _LOOKS.get(name)) is not None:
         found = look(words)
     elif name in SHELLS:
         found = _shell(words)
-    elif name in _WRAPS:
+    elif name in WRAPS:
         found = _wrapped(name, words)
-    elif name in _LOOSE or f"{name} {_text(words, 1)}" in _LAUNCHES:
+    elif name in LOOSE or f"{name} {_text(words, 1)}" in LAUNCHES:
         found = _loose(words)
     elif name in _SUBSCRIPTS:
         inside = [w.text for w in words[1:] if w.fixed and ("$(" in w.text or "`" in w.text)]
@@ -165,7 +97,7 @@ def _text(words: Sequence[Word], at: int) -> str:
 
 
 def _wrapped(name: str, words: tuple[Word, ...]) -> Runs:
-    wrap = _WRAPS[name]
+    wrap = WRAPS[name]
     at = _options(wrap, words)
     if at < 0:
         return msgspec.structs.replace(_loose(words), unknown=f"what {name} runs, for its options are not known,")
@@ -189,7 +121,7 @@ def _begin(words: Sequence[Word], at: int) -> str:
     return words[at].text if at < len(words) else ""
 
 
-def _options(wrap: _Wrap, words: Sequence[Word]) -> int:
+def _options(wrap: Wrap, words: Sequence[Word]) -> int:
     """Where its options end; -1 where one is not known."""
     at = 1
     while at < len(words):
@@ -308,7 +240,7 @@ def _source(words: tuple[Word, ...]) -> Runs:
 
 
 def _watch(words: tuple[Word, ...]) -> Runs:
-    at = _options(_Wrap("bcdegtxprwCh", "nqs"), words)
+    at = _options(Wrap("bcdegtxprwCh", "nqs"), words)
     if at < 0 or at >= len(words):
         return _loose(words)
     return _made(words[at:], plain=False)
@@ -419,5 +351,5 @@ def git_command(words: Sequence[Word]) -> int:
 _LOOKS: dict[str, Callable[[tuple[Word, ...]], Runs]] = {
     "eval": _eval, "trap": _trap, "alias": _alias, "source": _source, ".": _source, "watch": _watch, "env": _env,
     "command": _command, "find": _find, "gfind": _find, "fd": _fd, "fdfind": _fd, "git": _git, "awk": _awk,
-    "gawk": _awk, "mawk": _awk, "nawk": _awk, **dict.fromkeys(_LATER, _later),
+    "gawk": _awk, "mawk": _awk, "nawk": _awk, **dict.fromkeys(LATER, _later),
 }  # fmt: skip
