@@ -14,6 +14,7 @@ import pytest
 
 from noria.guard import sandbox_seccomp
 from noria.guard.sandbox import NoSandbox, Sandbox
+from noria.guard.sandbox_landlock import NOT_HELD, not_held
 from noria.guard.sandbox_places import Plan, plan
 from noria.guard.sandbox_said import Explained
 from tests.guard.escapes import PYTHON, Start
@@ -106,6 +107,19 @@ def test_the_deepest_word_counts(tmp_path: Path) -> None:
     told = {"HOME": str(home), "NETRC": str(home / "work/net"), "PATH": ""}
     (home / "work/net").write_text("x")
     assert plan(str(home / "work"), env=told).how(str(home / "work/net")) == "hidden"
+
+
+def test_programs_in_what_is_hidden_are_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for path in ("venv/bin", "own/bin", "bin", "work"):
+        (tmp_path / path).mkdir(parents=True)
+    (tmp_path / "venv/pyvenv.cfg").write_text("")
+    monkeypatch.setattr("sys.prefix", str(tmp_path / "own"))
+    path = f"{tmp_path}/venv/bin:{tmp_path}/bin:relative:/usr/bin"
+    found = plan(str(tmp_path / "work"), env={"HOME": "/nonexistent", "PATH": path})
+    if found.how("/tmp/x") == "scratch" and str(tmp_path).startswith("/tmp/"):
+        for shown in ("venv/lib/x.py", "own/bin/rg", "bin/tool"):
+            assert found.how(str(tmp_path / shown)) == "read", shown
+        assert found.how(str(tmp_path / "other")) == "scratch"
 
 
 def test_of_a_repository_what_git_runs_is_kept(work: Path, tmp_path: Path) -> None:
@@ -248,6 +262,12 @@ def test_what_landlock_holds_is_called_so() -> None:
         "socket.socket()\nPermissionError: [Errno 13] Permission denied"
     )
     assert "in /w and in /tmp/noria-x, read" in explained.note("touch: cannot touch '/etc/x': Permission denied")
+
+
+def test_an_older_landlock_says_what_else_it_lets_through() -> None:
+    assert "emptied" in not_held(2) and "signals" in not_held(2)
+    assert "emptied" not in not_held(5) and "signals" in not_held(5)
+    assert not_held(7) == NOT_HELD
 
 
 def test_hosts_that_are_listed_are_named() -> None:

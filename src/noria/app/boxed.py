@@ -72,9 +72,10 @@ class Boxed:
             raise ToolError(f"nothing was run: {error.strerror}. A person can say --sandbox off") from None
         self._box = box
         if box.kind == "landlock":
-            from noria.guard.sandbox_landlock import NOT_HELD
+            from noria.guard.sandbox_landlock import not_held, version
 
-            self._say("info", f"commands run in a sandbox of Landlock, for there is no bubblewrap; {NOT_HELD}")
+            lets = not_held(version())
+            self._say("info", f"commands run in a sandbox of Landlock, for there is no bubblewrap; {lets}")
 
     def _plan(self) -> Plan:
         from noria.guard.sandbox_places import plan

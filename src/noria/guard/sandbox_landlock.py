@@ -27,6 +27,16 @@ NOT_HELD = (
 )
 
 
+OLDER = ((3, "files outside can be emptied"), (6, "processes outside can be sent signals"))
+"""What a kernel with an older version than that does not hold either (6.2, 6.12)."""
+
+
+def not_held(abi: int) -> str:
+    """A line for a person on what this version lets through."""
+    older = "; ".join(text for since, text in OLDER if abi < since)
+    return f"{NOT_HELD}{older and f'. The kernel is an older one: {older}'}"
+
+
 def version() -> int:
     """Which version of Landlock the kernel has; 0 for none."""
     if sys.platform != "linux":

@@ -7,6 +7,7 @@ besides the workspace. Must not know: bubblewrap, Landlock. It looks at the file
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Literal, TypeAlias
 
@@ -149,7 +150,11 @@ def _caches(cache: str) -> dict[str, How]:
 
 
 def _programs(env: Mapping[str, str], places: Mapping[str, How]) -> Iterator[str]:
-    """The folders of programs that would vanish with what is hidden around them: a virtual environment in /tmp, say."""
+    """The folders of programs that would vanish with what is hidden around them: a virtual environment in /tmp, say.
+    noria's own is one of them, for it has ripgrep."""
+    for folder in (sys.prefix, sys.base_prefix):
+        if any(os.path.realpath(folder).startswith(place.rstrip("/") + "/") for place in places):
+            yield folder
     for folder in env.get("PATH", "").split(":"):
         if not os.path.isabs(folder) or not os.path.isdir(folder):
             continue
