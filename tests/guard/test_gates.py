@@ -11,10 +11,11 @@ import msgspec
 import pytest
 
 from noria.core.content import Call, Result, make_call
-from noria.core.events import Allow, Ask, External, Refuse, Verdict
+from noria.core.events import Allow, Ask, Decided, External, Refuse, Verdict
 from noria.core.ports import Claims
-from noria.guard.gates import Gates, Hook, WhenAsked, advertised, refuse, refused_by_person
+from noria.guard.gates import Gates, Hook, WhenAsked, advertised
 from noria.guard.modes import MODES, PermissionMode
+from noria.guard.refusals import refuse, refused_by_person
 from noria.tools.registry import builtin
 from noria.tools.schema import tool
 from noria.tools.toolbox import Toolbox
@@ -46,7 +47,9 @@ def written(name: str, text: str = "", **args: Any) -> Call:
 
 
 def ask(guard: Gates, call: Call) -> Verdict:
-    return asyncio.run(guard.decide(1, call))
+    found = asyncio.run(guard.decide(1, call))
+    assert not isinstance(found, Decided)
+    return found
 
 
 def refusal(verdict: Verdict) -> Result:

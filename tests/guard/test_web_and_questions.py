@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from noria.core.content import Call
-from noria.core.events import Allow, Ask, Verdict
-from noria.guard.gates import Gates, WhenAsked, advertised, refused_by_person
+from noria.core.events import Allow, Ask, Decided, Verdict
+from noria.guard.gates import Gates, WhenAsked, advertised
 from noria.guard.modes import PermissionMode
+from noria.guard.refusals import refused_by_person
 from noria.tools.registry import builtin
 from noria.tools.toolbox import Toolbox
 from noria.tools.workspace import Workspace
@@ -23,7 +24,9 @@ def gates(root: Path, mode: PermissionMode = "default", asked: WhenAsked = "pers
 
 
 def decide(guard: Gates, call: Call) -> Verdict:
-    return asyncio.run(guard.decide(1, call))
+    found = asyncio.run(guard.decide(1, call))
+    assert not isinstance(found, Decided)
+    return found
 
 
 def page(url: str) -> Call:

@@ -19,7 +19,7 @@ from noria.core.events import Refuse
 from noria.core.ports import Failure
 from noria.core.state import ModelSpec, State
 from noria.core.transcript import Origin, Prompt, Transcript
-from noria.guard.gates import refuse
+from noria.guard.refusals import refuse
 from noria.models.rotate import Tell
 
 if TYPE_CHECKING:

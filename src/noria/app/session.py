@@ -133,8 +133,11 @@ class Session:
 
     async def rest(self) -> Report:
         """Wait until the session is at rest, or only a person or the client can answer; the report."""
-        await self._house.driver.wait()
-        await self._house.count()
+        counted = -1
+        while counted != self.state.count:  # an answer that came while files were counted has it go on
+            await self._house.driver.wait()
+            counted = self.state.count
+            await self._house.count()
         self._house.rest()
         return self.report()
 
@@ -227,7 +230,7 @@ class Session:
         for this session or always, by the exact rule that `approval` has. `mode`: the one that follows an approved
         plan, `default` where it is blank. A question (`ask_user`) is answered by `answer`; refused, the person declines
         to."""
-        from noria.guard.gates import refused_by_person
+        from noria.guard.refusals import refused_by_person
 
         gate = self._house.gate
         if allow and gate is not None and ask.call.name != "exit_plan" and gate.left(ask.call) is None:

@@ -13,10 +13,19 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from noria.core.content import Call, Result, Status, Text, Usage, object_error
+from noria.core.content import Call, Usage
 from noria.core.events import Allow, Ask, Decided, External, Refuse, Verdict
 from noria.core.ports import Claims
-from noria.guard.modes import MODES, PERSONAL, PermissionMode, available, inside, judge, kind
+from noria.guard.modes import PERSONAL, PermissionMode, available, inside, judge, kind
+from noria.guard.refusals import (
+    arguments_refused,
+    blocked,
+    check_failed,
+    denied,
+    nobody,
+    refuse,
+    unknown,
+)  # fmt: skip
 
 if TYPE_CHECKING:
     from noria.guard.ruled import Ruled
@@ -42,7 +51,6 @@ Hook: TypeAlias = Callable[[int, Call, str], Awaitable[Verdict | Permit | Questi
 Request: TypeAlias = Callable[[int, Call], Awaitable[Permit | Refuse | None]]
 
 REMEMBERED = 64  # commands of which it is remembered whether they only read
-SHOWN = 500  # characters of broken arguments that a refusal shows
 
 
 class Checked(Protocol):
@@ -160,7 +168,7 @@ class Gates:
             tool = self._checked(call)
             return tool if isinstance(tool, Refuse) else self._approve(tool, call, asked=False)
         except Exception as error:  # noqa: BLE001 - whatever is wrong with a guard, it must not let through
-            return _check_failed(call, error)
+            return check_failed(call, error)
 
     async def decide(self, effect: int, call: Call) -> Verdict | Decided:
         """The verdict, with what it cost where it did. Never raises but for being cancelled: what fails in a gate or a
@@ -168,7 +176,7 @@ class Gates:
         try:
             verdict = await self._decide(effect, call)
         except Exception as error:  # noqa: BLE001 - whatever is wrong with a guard or a hook, it must not let through
-            verdict = _check_failed(call, error)
+            verdict = check_failed(call, error)
         usage = self.spent.pop(effect, None)
         return verdict if usage is None else Decided(effect, verdict, usage)
 
@@ -176,14 +184,14 @@ class Gates:
         """The tool, where it is known, offered in this mode, and the arguments fit."""
         tool = self._tools.get(call.name)
         if tool is None:
-            return self._unknown(call)
+            return unknown(call, self._tools)
         if not available(self.mode, kind(tool.name, read_only=tool.read_only)):
-            return self._blocked(call)
+            return blocked(call, self.mode)
         if self._ruled is not None and (rule := self._ruled.rules.forbids(tool.name)) is not None:
             from noria.guard.ruled import forbids
 
             return refuse(call, "denied", forbids(call, rule))
-        return _arguments_refused(tool, call) or self._forbidden(call) or tool
+        return arguments_refused(tool, call) or self._forbidden(call) or tool
 
     def _forbidden(self, call: Call) -> Refuse | None:
         """The refusal of what a rule denies: before a hook sees it, and again as hooks leave it."""
@@ -216,7 +224,7 @@ class Gates:
                     asked |= isinstance(left, Question)
                     permitted = isinstance(left, Permit) or (permitted and left.args == call.args)
                     call = msgspec.structs.replace(call, args=left.args)
-                    unfit = _arguments_refused(tool, call)
+                    unfit = arguments_refused(tool, call)
                     if unfit is not None:
                         return unfit
                 case Ask():
@@ -247,7 +255,7 @@ class Gates:
         match said:
             case Permit(args=args):
                 call = msgspec.structs.replace(call, args=args)
-                return _arguments_refused(tool, call) or self._approve(tool, call, asked=False, permitted=True)
+                return arguments_refused(tool, call) or self._approve(tool, call, asked=False, permitted=True)
             case Refuse():
                 return said
             case None:
@@ -298,11 +306,15 @@ class Gates:
             case "run":
                 return Allow(call.args)
             case "blocked":
-                return self._blocked(call, strange)
+                return blocked(call, self.mode, strange)
             case "denied":
-                return self._denied(call, strange, ruling if by_rule else None)
+                return denied(call, self.mode, self._workspace, strange, ruling if by_rule else None)
             case "ask":
-                return Ask() if somebody or self.asked != "deny" else self._nobody(call, tool, strange, ruling)
+                return (
+                    Ask()
+                    if somebody or self.asked != "deny"
+                    else nobody(call, self.mode, what, strange, ruling, self._proposal(call))
+                )
 
     def allowed(self, call: Call) -> None:
         """A person allowed this call: a host of the web is asked about once a session."""
@@ -456,101 +468,9 @@ class Gates:
             )
         return ""
 
-    # -- refusals ------------------------------------------------------------------------------------------------
-
-    def _unknown(self, call: Call) -> Refuse:
-        near = self._tools.near(call.name)
-        hint = f"; did you mean {' or '.join(near)}?" if near else "."
-        names = ", ".join(self._tools.names()) or "none"
-        return refuse(call, "error", f"ERROR: unknown tool {_short(call.name)!r}{hint} The tools are: {names}")
-
-    def _blocked(self, call: Call, strange: Sequence[str] = ()) -> Refuse:
-        for_paths = f" for {strange[0]}, outside the workspace" if strange else ""
-        return refuse(
-            call,
-            "denied",
-            f"ERROR: {call.name} is not available in {self.mode} mode{for_paths}; it was not run. Go on without it; "
-            "only a person can change the mode",
-        )
-
-    def _denied(self, call: Call, strange: Sequence[str], ruling: Ruling | None = None) -> Refuse:
-        if ruling is not None:
-            from noria.guard.ruled import asks
-
-            text = f"ERROR: {call.name} was not run: {asks(ruling)}, and {self.mode} mode never asks. "
-            return refuse(call, "denied", f"{text}Do not retry it as it is; find another way")
-        if not strange:
-            text = f"ERROR: {call.name} would have to be asked for, and {self.mode} mode never asks; it was not run. "
-            return refuse(call, "denied", f"{text}Do not retry it; find another way")
-        return refuse(
-            call,
-            "denied",
-            f"ERROR: {call.name} was not run: {strange[0]} is outside the workspace, and {self.mode} mode stays inside "
-            f"it. Work in {self._workspace}; a person can add the folder with --add-dir",
-        )
-
-    def _nobody(self, call: Call, tool: Checked, strange: Sequence[str], ruling: Ruling | None = None) -> Refuse:
-        what = kind(tool.name, read_only=tool.read_only)
-        if what == "question":
-            text = (
-                "ERROR: nobody can be asked here. Decide by your own judgement and say what you assumed, or leave it "
-                "open and say so. A person can be asked later with --on-ask pause"
-            )
-            return refuse(call, "denied", text)
-        if what == "plan":
-            text = (
-                "ERROR: nobody can approve a plan here, and nothing may be changed in plan mode. Give the plan as your "
-                "answer. A person can be asked later with --on-ask pause"
-            )
-            return refuse(call, "denied", text)
-        if ruling is not None and ruling.kind == "ask":
-            from noria.guard.ruled import asks
-
-            text = f"ERROR: {call.name} was not run: {asks(ruling)}, and nobody can be asked here. Do not retry it as "
-            text += "it is: do what can be done without it, and say what is left. A person can be asked later with "
-            return refuse(call, "denied", f"{text}--on-ask pause")
-        flags = [f"--add-dir {strange[0].rpartition('/')[0] or '/'}"] if strange else []
-        if judge(self.mode, what) != "run":
-            flags.append(f"--permission-mode {next((m for m in MODES if judge(m, what) == 'run'), 'goal')}")
-        flag = " and ".join(flags) or "--on-ask pause"
-        where = f" ({strange[0]} is outside the workspace)" if strange else ""
-        return refuse(
-            call,
-            "denied",
-            f"ERROR: {call.name} needs a person's approval in {self.mode} mode{where}, and nobody can be asked here; "
-            "it was not run. Do not retry it: do what can be done without it, and say what is left. A person can "
-            f"allow it with {flag}{self._proposal(call)}, or be asked later with --on-ask pause",
-        )
-
     def _proposal(self, call: Call) -> str:
-        found = self._with_rules().proposal(call, self._claims(call))
-        return f", with {found}" if found else ""
-
-
-def refuse(call: Call, status: Status, text: str) -> Refuse:
-    """A refusal of the call with that text."""
-    return Refuse(Result(call.id, status, (Text(text),)))
-
-
-def refused_by_person(call: Call, reason: str = "") -> Refuse:
-    """A person said no. The text is no error: it says not to retry, and to ask what to do instead."""
-    if kind(call.name, read_only=True) == "question":
-        words = f': "{_short(reason.strip())}"' if reason.strip() else ""
-        text = f"The person declined to answer{words}. Go on by your own judgement, and say what you assumed"
-        return refuse(call, "denied", text)
-    said = f': "{_short(reason.strip())}"' if reason.strip() else ""
-    if kind(call.name, read_only=True) == "plan":
-        text = (
-            f"The person did not approve the plan{said}. The mode is still plan: nothing may be changed. "
-            "Work their words into the plan and put it to them again, or ask what they want"
-        )
-        return refuse(call, "denied", text)
-    return refuse(
-        call,
-        "denied",
-        f"The person refused {call.name}{said}. It was not run. Do not retry it, in this form or another; ask what to "
-        "do instead",
-    )
+        """The flag that would allow this call."""
+        return self._with_rules().proposal(call, self._claims(call))
 
 
 def advertised(
@@ -575,54 +495,3 @@ def _host(call: Call) -> str:
         return (urlsplit(url.strip()).hostname or "").lower().removesuffix(".") or call.name
     except (msgspec.DecodeError, ValueError, AttributeError):
         return call.name
-
-
-def _check_failed(call: Call, error: Exception) -> Refuse:
-    reason = f"{type(error).__name__}: {error}"
-    return refuse(
-        call,
-        "denied",
-        f"ERROR: {call.name} was not run: the check before it failed ({reason}). Do not retry it; say so",
-    )
-
-
-def _arguments_refused(tool: Checked, call: Call) -> Refuse | None:
-    """The refusal of arguments that are no JSON object, or do not fit the schema."""
-    if call.broken or not call.whole:
-        return _broken(call, _parser_message(call.raw))
-    try:
-        args = msgspec.json.decode(call.args)
-    except (msgspec.DecodeError, UnicodeEncodeError) as error:
-        return _broken(call, str(error))
-    if not isinstance(args, dict):
-        return _broken(call, "not an object")
-    why = tool.check(args)
-    return refuse(call, "error", f"ERROR: {tool.name}: {why}") if why else None
-
-
-def _broken(call: Call, message: str) -> Refuse:
-    written = _short(call.raw or call.args)
-    return refuse(
-        call,
-        "error",
-        f"ERROR: invalid JSON arguments for {call.name}: {message}. Nothing was run. You wrote: {written}\n"
-        "Send the call again with one whole JSON object",
-    )
-
-
-def _parser_message(raw: str) -> str:
-    try:
-        found = msgspec.json.decode(raw)
-    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError) as error:
-        return object_error(raw) or str(error)
-    return f"an object is expected, not {type(found).__name__}"
-
-
-def _short(text: str) -> str:
-    """The text made safe and short: head and tail, where it is long."""
-    text = text.encode("utf-8", "replace").decode("utf-8")
-    text = "".join(c if c.isprintable() or c in "\n\t" else "\ufffd" for c in text)
-    if len(text) <= SHOWN:
-        return text
-    left = len(text) - SHOWN
-    return f"{text[: SHOWN // 2]}[... {left:,} characters ...]{text[-SHOWN // 2 :]}"

@@ -19,9 +19,10 @@ from noria.core.ports import Claims, Compaction, Compactor, CompactRequest, Fail
 from noria.core.transcript import Prompt, Step, Transcript
 from noria.guard import gates
 from noria.guard import hook_names as names
-from noria.guard.gates import Permit, Question, refuse
+from noria.guard.gates import Permit, Question
 from noria.guard.hook_protocol import Said, short
 from noria.guard.hooks import Hook, Hooks, marked
+from noria.guard.refusals import refuse
 
 Args: TypeAlias = dict[str, Any]
 

@@ -1,0 +1,174 @@
+"""The texts of refusals: what was not run and why, and what to do next.
+
+Owns: those words, and the arguments that do not fit. Must not know: what is allowed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from noria.core.content import Call, Result, Status, Text, object_error
+from noria.core.events import Refuse
+from noria.guard.modes import MODES, Kind, PermissionMode, judge, kind
+
+if TYPE_CHECKING:
+    from noria.guard.gates import Catalogue, Checked
+    from noria.guard.rules import Ruling
+
+SHOWN = 500  # characters of broken arguments that a refusal shows
+
+
+def refuse(call: Call, status: Status, text: str) -> Refuse:
+    """A refusal of the call with that text."""
+    return Refuse(Result(call.id, status, (Text(text),)))
+
+
+def refused_by_person(call: Call, reason: str = "") -> Refuse:
+    """A person said no. The text is no error: it says not to retry, and to ask what to do instead."""
+    if kind(call.name, read_only=True) == "question":
+        words = f': "{_short(reason.strip())}"' if reason.strip() else ""
+        text = f"The person declined to answer{words}. Go on by your own judgement, and say what you assumed"
+        return refuse(call, "denied", text)
+    said = f': "{_short(reason.strip())}"' if reason.strip() else ""
+    if kind(call.name, read_only=True) == "plan":
+        text = (
+            f"The person did not approve the plan{said}. The mode is still plan: nothing may be changed. "
+            "Work their words into the plan and put it to them again, or ask what they want"
+        )
+        return refuse(call, "denied", text)
+    return refuse(
+        call,
+        "denied",
+        f"The person refused {call.name}{said}. It was not run. Do not retry it, in this form or another; ask what to "
+        "do instead",
+    )
+
+
+def unknown(call: Call, tools: Catalogue) -> Refuse:
+    """No tool has that name."""
+    near = tools.near(call.name)
+    hint = f"; did you mean {' or '.join(near)}?" if near else "."
+    names = ", ".join(tools.names()) or "none"
+    return refuse(call, "error", f"ERROR: unknown tool {_short(call.name)!r}{hint} The tools are: {names}")
+
+
+def blocked(call: Call, mode: PermissionMode, strange: Sequence[str] = ()) -> Refuse:
+    """The mode does not have it; `strange`: the paths outside for which."""
+    for_paths = f" for {strange[0]}, outside the workspace" if strange else ""
+    return refuse(
+        call,
+        "denied",
+        f"ERROR: {call.name} is not available in {mode} mode{for_paths}; it was not run. Go on without it; "
+        "only a person can change the mode",
+    )
+
+
+def denied(
+    call: Call, mode: PermissionMode, workspace: str, strange: Sequence[str], ruling: Ruling | None = None
+) -> Refuse:
+    """It would have to be asked for, in a mode that never asks; `ruling`: by which rule."""
+    if ruling is not None:
+        from noria.guard.ruled import asks
+
+        text = f"ERROR: {call.name} was not run: {asks(ruling)}, and {mode} mode never asks. "
+        return refuse(call, "denied", f"{text}Do not retry it as it is; find another way")
+    if not strange:
+        text = f"ERROR: {call.name} would have to be asked for, and {mode} mode never asks; it was not run. "
+        return refuse(call, "denied", f"{text}Do not retry it; find another way")
+    return refuse(
+        call,
+        "denied",
+        f"ERROR: {call.name} was not run: {strange[0]} is outside the workspace, and {mode} mode stays inside "
+        f"it. Work in {workspace}; a person can add the folder with --add-dir",
+    )
+
+
+def nobody(
+    call: Call, mode: PermissionMode, what: Kind, strange: Sequence[str], ruling: Ruling | None, proposal: str
+) -> Refuse:
+    """It has to be asked for, and nobody can be. `proposal`: the flag with the rule that would allow it."""
+    if what == "question":
+        text = (
+            "ERROR: nobody can be asked here. Decide by your own judgement and say what you assumed, or leave it "
+            "open and say so. A person can be asked later with --on-ask pause"
+        )
+        return refuse(call, "denied", text)
+    if what == "plan":
+        text = (
+            "ERROR: nobody can approve a plan here, and nothing may be changed in plan mode. Give the plan as your "
+            "answer. A person can be asked later with --on-ask pause"
+        )
+        return refuse(call, "denied", text)
+    if ruling is not None and ruling.kind == "ask":
+        from noria.guard.ruled import asks
+
+        text = f"ERROR: {call.name} was not run: {asks(ruling)}, and nobody can be asked here. Do not retry it as "
+        text += "it is: do what can be done without it, and say what is left. A person can be asked later with "
+        return refuse(call, "denied", f"{text}--on-ask pause")
+    flags = [f"--add-dir {strange[0].rpartition('/')[0] or '/'}"] if strange else []
+    if judge(mode, what) != "run":
+        flags.append(f"--permission-mode {next((m for m in MODES if judge(m, what) == 'run'), 'goal')}")
+    flag = " and ".join(flags) or "--on-ask pause"
+    where = f" ({strange[0]} is outside the workspace)" if strange else ""
+    return refuse(
+        call,
+        "denied",
+        f"ERROR: {call.name} needs a person's approval in {mode} mode{where}, and nobody can be asked here; "
+        "it was not run. Do not retry it: do what can be done without it, and say what is left. A person can "
+        f"allow it with {flag}{f', with {proposal}' if proposal else ''}, or be asked later with --on-ask pause",
+    )
+
+
+def check_failed(call: Call, error: Exception) -> Refuse:
+    """A guard or a hook failed."""
+    reason = f"{type(error).__name__}: {error}"
+    return refuse(
+        call,
+        "denied",
+        f"ERROR: {call.name} was not run: the check before it failed ({reason}). Do not retry it; say so",
+    )
+
+
+def arguments_refused(tool: Checked, call: Call) -> Refuse | None:
+    """The refusal of arguments that are no JSON object, or do not fit the schema."""
+    if call.broken or not call.whole:
+        return _broken(call, _parser_message(call.raw))
+    try:
+        args = msgspec.json.decode(call.args)
+    except (msgspec.DecodeError, UnicodeEncodeError) as error:
+        return _broken(call, str(error))
+    if not isinstance(args, dict):
+        return _broken(call, "not an object")
+    why = tool.check(args)
+    return refuse(call, "error", f"ERROR: {tool.name}: {why}") if why else None
+
+
+def _broken(call: Call, message: str) -> Refuse:
+    written = _short(call.raw or call.args)
+    return refuse(
+        call,
+        "error",
+        f"ERROR: invalid JSON arguments for {call.name}: {message}. Nothing was run. You wrote: {written}\n"
+        "Send the call again with one whole JSON object",
+    )
+
+
+def _parser_message(raw: str) -> str:
+    try:
+        found = msgspec.json.decode(raw)
+    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError) as error:
+        return object_error(raw) or str(error)
+    return f"an object is expected, not {type(found).__name__}"
+
+
+def _short(text: str) -> str:
+    """The text made safe and short: head and tail, where it is long."""
+    text = text.encode("utf-8", "replace").decode("utf-8")
+    text = "".join(c if c.isprintable() or c in "\n\t" else "\ufffd" for c in text)
+    if len(text) <= SHOWN:
+        return text
+    left = len(text) - SHOWN
+    return f"{text[: SHOWN // 2]}[... {left:,} characters ...]{text[-SHOWN // 2 :]}"
