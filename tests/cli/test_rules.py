@@ -76,12 +76,30 @@ def test_goal_mode_does_not_ask(tmp_path: Path) -> None:
     assert "is outside the workspace, and goal mode stays inside" in told[1]
 
 
+@pytest.mark.parametrize("sandbox", ["off", "auto"])
+def test_a_folder_that_is_added_counts_as_inside(tmp_path: Path, sandbox: str) -> None:
+    other = tmp_path / "other"
+    other.mkdir()
+    (tmp_path / "far").mkdir()
+    script = turns(
+        ("write_file", {"path": str(other / "a"), "content": "one\n"}),
+        ("run_command", {"command": f"echo two > {other}/b && cat {other}/a"}),
+        ("write_file", {"path": str(tmp_path / "far" / "a"), "content": "x"}),
+    )
+    flags = ("--permission-mode", "goal", "--add-dir", str(other), "--sandbox", sandbox)
+    _, _, told = ran(tmp_path, script, *flags)
+    assert (other / "a").read_text() == "one\n" and (other / "b").read_text() == "two\n" and "one" in told[1]
+    assert "is outside the workspace" in told[2] and "--add-dir" in told[2] and not list((tmp_path / "far").iterdir())
+
+
 def test_a_rule_that_is_none_stops_a_run_and_is_explained(tmp_path: Path, server: ModelServer) -> None:
     house = House(tmp_path, server.url)
     ran = house.run("-p", "x", "--deny", "Bash(rm *)")
     assert ran.status == 2 and "there is no tool Bash; did you mean run_command?" in ran.expect_one_line()
     ran = house.run("-p", "x", "--allow", "run command")
     assert ran.status == 2 and "is no rule: write tool or tool(pattern)" in ran.expect_one_line()
+    ran = house.run("-p", "x", "--add-dir", "/no/such")
+    assert ran.status == 2 and "--add-dir /no/such: there is no such folder" in ran.expect_one_line()
     ran = house.noria("config", "check", "--deny", "Bash(rm *)")
     assert ran.status == 2 and "--deny: deny: Bash(rm *): there is no tool Bash" in ran.out
     ran = house.noria("config", "explain", "run_command(git log | sh)", "--deny", "run_command(sh *)")

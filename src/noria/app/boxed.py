@@ -83,7 +83,7 @@ class Boxed:
         settings = self._settings
         private = (settings.data, settings.config_folder) if settings.config_folder else (settings.data,)
         return plan(
-            self._root, writable=[os.path.expanduser(path) for path in settings.sandbox_write],
+            self._root, writable=[*map(os.path.expanduser, settings.sandbox_write), *settings.folders],
             readable=self._readable, private=private, network=settings.sandbox_network,
             memory=settings.sandbox_memory << 20, hosts=settings.sandbox_hosts,
         )  # fmt: skip

@@ -346,7 +346,7 @@ async def _furnish(
     asked = "person" if can_ask else "pause" if settings.on_ask == "pause" else "deny"
     gate = Gates(
         tools, toolbox.claims, root, mode=settings.mode, asked=asked, readable=readable,
-        folder=lambda: toolbox.processes.folder, rules=_rules(settings, root, tools),
+        folders=settings.folders, folder=lambda: toolbox.processes.folder, rules=_rules(settings, root, tools),
     )  # fmt: skip
     toolbox.hidden = gate.hidden
     toolbox.strayed, toolbox.keep, toolbox.harmless = gate.strayed, journal.put, gate.only_reads

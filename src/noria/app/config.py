@@ -63,7 +63,8 @@ def load(options: Options, env: Mapping[str, str]) -> Settings:
             "for it under [models] in config.toml"
         )
     return Settings(
-        models=models, workspace=workspace, config_folder=places(env)[0], data=places(env)[1],
+        models=models, workspace=workspace, folders=tuple(map(_added, options.add_dirs)),
+        config_folder=places(env)[0], data=places(env)[1],
         mode=config.permission_mode, on_ask=options.on_ask,
         sandbox=config.sandbox, sandbox_network=config.sandbox_network, sandbox_write=tuple(config.sandbox_write),
         sandbox_hosts=tuple(config.sandbox_hosts), sandbox_memory=config.sandbox_memory, tools=tuple(config.tools),
@@ -193,6 +194,14 @@ def places(env: Mapping[str, str]) -> tuple[str, str]:
         return os.path.join(base if os.path.isabs(base) else os.path.expanduser(usual), "noria")
 
     return place("XDG_CONFIG_HOME", "~/.config"), place("XDG_DATA_HOME", "~/.local/share")
+
+
+def _added(path: str) -> str:
+    """The real path of a folder that is added to the workspace. Raises UsageError."""
+    real = os.path.realpath(os.path.expanduser(path))
+    if not path or not os.path.isdir(real):
+        raise UsageError(f"--add-dir {path}: there is no such folder")
+    return real
 
 
 def folder(path: str) -> str:

@@ -151,7 +151,8 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Everything a run is told. Limits are of a turn, 0 is none; `max_cost` in US dollars, `max_time` in seconds.
-    `tools` empty: all. `system` replaces the prompt's base text, `persona` is appended to it. `secrets`: the variables
+    `folders`: real paths that count as inside beside the workspace. `tools` empty: all.
+    `system` replaces the prompt's base text, `persona` is appended to it. `secrets`: the variables
     that keys were taken from, which commands do not get to see. `mcp`: kept for what will use it. `hooks`:
     each with the name of what it was said in. `debug`: a file that requests are logged to. `config_folder`: the
     user's, whose AGENTS.md counts everywhere (empty: none). `trusted`: what the workspace itself brings (servers,
@@ -161,6 +162,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     models: tuple[Endpoint, ...]
     workspace: str
     data: str
+    folders: tuple[str, ...] = ()
     mode: PermissionMode = "default"
     on_ask: OnAsk = "deny"
     sandbox: Sandbox = "auto"
@@ -197,6 +199,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     fallback_models: tuple[str, ...] | None = None
     base_url: str | None = None
     workspace: str = "."
+    add_dirs: tuple[str, ...] = ()
     config: str | None = None
     permission_mode: str | None = None
     on_ask: OnAsk = "deny"

@@ -16,7 +16,6 @@ COMMANDS = (
     "acp", "serve", "worker", "batch", "cron",
 )  # fmt: skip
 LATER = (
-    "add_dir",
     "agent",
     "mcp_config",
 )

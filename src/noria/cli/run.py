@@ -106,6 +106,7 @@ def options(args: Namespace) -> Options:
         model=args.model, fallback_models=tuple(args.fallback_model) if args.fallback_model else None,
         base_url=args.base_url, workspace=args.workspace, config=args.config, permission_mode=args.permission_mode,
         on_ask=args.on_ask, sandbox=args.sandbox,
+        add_dirs=tuple(args.add_dir or ()),
         allow=_rules(args.allow), ask=_rules(args.ask), deny=_rules(args.deny),
         tools=tuple(t.strip() for t in args.tools.split(",") if t.strip()) if args.tools is not None else None,
         max_steps=args.max_steps, max_tokens=args.max_tokens, max_cost=args.max_cost, max_time=args.max_time,

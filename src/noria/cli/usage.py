@@ -34,6 +34,7 @@ what may run
   --tools NAME,NAME                  only these
   --sandbox auto|strict|off          around commands; auto: where the machine can, strict: refuse to run without
   --workspace DIR                    the folder to work in (default: this one)
+  --add-dir DIR                      a folder beside it that counts as inside (repeatable)
 limits of a turn
   --max-steps N  --max-tokens N  --max-cost USD  --max-time SECONDS
 session
@@ -47,7 +48,7 @@ session
   --debug FILE                       a log of events and requests, their sizes and times
   --version  --help
 not built yet
-  --add-dir DIR  --agent NAME  --mcp-config FILE
+  --agent NAME  --mcp-config FILE
 
 exit status: 0 completed, 1 failed, 2 usage or configuration, 3 a limit, 4 requires action, 130 interrupted,
 143 terminated. Keys come from OPENAI_API_KEY, ANTHROPIC_API_KEY or config.toml. Only the answer is on stdout.
