@@ -104,6 +104,9 @@ def test_the_deepest_word_counts(tmp_path: Path) -> None:
     found = plan(str(home / ".config/noria/skills"), private=private, env=env)  # in what is hidden
     assert found.how(str(home / ".config/noria/skills/x")) == "write"
     assert found.how(str(home / ".config/noria/x")) == "hidden"
+    (home / "journal.db").write_text("x")
+    found = plan(str(home / "work"), private=(str(home),), env=env)  # NORIA_HOME is the home itself
+    assert found.how(str(home / "journal.db")) == "hidden" != found.how(str(home / "other"))
     told = {"HOME": str(home), "NETRC": str(home / "work/net"), "PATH": ""}
     (home / "work/net").write_text("x")
     assert plan(str(home / "work"), env=told).how(str(home / "work/net")) == "hidden"

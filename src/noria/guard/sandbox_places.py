@@ -32,6 +32,8 @@ SECRET = (
 )  # fmt: skip
 """What nobody needs for building or testing, and a stranger would look for first."""
 
+OWN = ("journal.db", "journal.db-wal", "journal.db-shm", "config.toml", "outputs", "memory", "trust", "approved.toml")
+
 SCRATCH = ("/tmp", "/var/tmp", "/run", "/var/run", "/dev/shm")
 """Writable, empty at first, gone with the sandbox; so the sockets that lie there (docker, dbus) are not seen."""
 
@@ -90,9 +92,11 @@ def plan(
     env = os.environ if env is None else env
     home = env.get("HOME") or os.path.expanduser("~")
     places = dict[str, How]()
-    for path in (*SECRET, *private, *_told(env), *_sockets()):
+    real_home = os.path.realpath(home)
+    own = [path for folder in private for path in _own(os.path.realpath(folder), real_home)]
+    for path in (*SECRET, *own, *_told(env), *_sockets()):
         real = os.path.realpath(home + path[1:] if path.startswith("~/") else path)
-        if os.path.lexists(real) and real not in ("/", home):
+        if os.path.lexists(real) and real not in ("/", real_home):
             places[real] = "hidden"
     for path in SCRATCH:
         real = os.path.realpath(path)
@@ -112,6 +116,11 @@ def plan(
     ordered = sorted(places.items(), key=lambda item: (item[0].rstrip("/").count("/"), item[0]))
     held: tuple[tuple[How, str], ...] = tuple((how, path) for path, how in ordered)
     return Plan(os.path.realpath(workspace), held, tuple(made), network, processes, memory, tuple(hosts))
+
+
+def _own(folder: str, home: str) -> list[str]:
+    """What is hidden of noria's own folder: all of it, or what it has in a home that it shares with everything else."""
+    return [os.path.join(folder, name) for name in OWN] if folder in ("/", home) else [folder]
 
 
 def _told(env: Mapping[str, str]) -> Iterator[str]:
