@@ -72,7 +72,8 @@ def test_the_workspaces_file_is_read_with_trust_only(tmp_path: Path) -> None:
     assert config(tmp_path).max_steps == 40
     given = Options(workspace=str(tmp_path / "work"), model="chat:m")
     notices = load(given, {"NORIA_HOME": str(tmp_path), **KEY}).notices
-    assert notices == (f"{own} is not read, for what it asks for could run commands: --trust reads it, noria trust from now on",)
+    how = "--trust reads it, noria trust from now on"
+    assert notices == (f"{own} is not read, for what it asks for could run commands: {how}",)
     assert config(tmp_path, trust=True).max_steps == 3
 
 
