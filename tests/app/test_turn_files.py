@@ -86,3 +86,8 @@ def test_each_turn_is_told_by_itself(tmp_path: Path) -> None:
             assert (await session.run("go")).files == Files()
 
     asyncio.run(work())
+
+
+def test_a_name_that_is_no_text(tmp_path: Path) -> None:
+    files = told(tmp_path, command("printf x > $'\\377.txt'; printf x > $'m\\303\\274.txt'"))
+    assert files.created == ["m\u00fc.txt", "\ufffd.txt"] and files.line()

@@ -79,11 +79,16 @@ class Workspace:
         writes that nothing made good."""
         done: dict[Change, list[str]] = {"created": [], "changed": [], "deleted": [], "failed": []}
         for real, change in (self.changes if changes is None else changes).items():
-            done[change].append(self.shown(real))
-        done["failed"] = [self.shown(real) for real in self.failures]
+            done[change].append(_text(self.shown(real)))
+        done["failed"] = [_text(self.shown(real)) for real in self.failures]
         return {change: sorted(paths) for change, paths in done.items()}
 
     def begin_turn(self) -> None:
         """What is noted is of the turn that begins now."""
         self.changes.clear()
         self.failures.clear()
+
+
+def _text(path: str) -> str:
+    """A path as text that can be stored and sent: what is no UTF-8 in a name is replaced."""
+    return path if path.isascii() else path.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
