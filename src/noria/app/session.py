@@ -208,7 +208,7 @@ class Session:
 
         if self._house.gate is None or self._house.toolbox is None:
             raise UsageError("this session has no tools that could be asked about")
-        return approval(ask.call, self._house.gate, self._house.toolbox)
+        return approval(self._left(ask).call, self._house.gate, self._house.toolbox)
 
     async def say(self, ask: Decide, answer: Answer) -> None:
         """A person's word on a call that waits for it, whatever it asks."""
