@@ -19,6 +19,9 @@ base_url = "{url}"
 key_command = "sh -c 'touch {out}/P4; echo key'"
 [mcp.files]
 command = ["/bin/sh", "-c", "touch {out}/P1"]
+[[hooks]]
+event = "SessionStart"
+command = "touch {out}/P2"
 """
 ANSWERS = [{"text": "Hello."}]
 
@@ -68,12 +71,14 @@ def test_after_trust_it_is_read_and_a_changed_entry_asks_again(tmp_path: Path, o
         cloned(house, out)
         told = house.noria("trust", str(house.workspace))
         assert told.status == 0
+        assert f"hook at SessionStart: touch {out}/P2" in told.out
         assert f"MCP server files: /bin/sh -c 'touch {out}/P1'" in told.out
         assert f"command for the key of model own: sh -c 'touch {out}/P4; echo key'" in told.out
         assert house.noria("trust", "list").out.startswith("trusted ")
         assert house.noria("-p", "hi").status == 0
-        assert (out / "P4").exists()  # the proof that it would have run
+        assert (out / "P4").exists() and (out / "P2").exists()  # the proof that they would have run
         (out / "P4").unlink()
+        (out / "P2").unlink()
         cloned(house, out, "\n[mcp.more]\nurl = 'http://x'\n")
         ran = house.run("-p", "hi")
         assert ran.err.count("it is not as it was trusted (.noria/config.toml has changed)") == 1
@@ -94,8 +99,9 @@ def test_the_flag_is_for_one_run(tmp_path: Path, out: Path) -> None:
         house = House(tmp_path, server.url)
         cloned(house, out)
         assert house.noria("-p", "hi", "--trust").status == 0
-        assert (out / "P4").exists()
+        assert (out / "P4").exists() and (out / "P2").exists()
         (out / "P4").unlink()
+        (out / "P2").unlink()
         assert "is not read" in house.run("-p", "hi").err
         assert list(out.iterdir()) == []
 
