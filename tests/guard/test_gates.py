@@ -330,3 +330,26 @@ def test_what_is_blocked_is_not_offered(mode: PermissionMode) -> None:
     blocked = {"plan": [*writing, "run_command", "push"], "debug": writing, "goal": ["ask_user"]}
     left_out = [*blocked.get(mode, []), *([] if mode == "plan" else ["exit_plan"])]
     assert names == [n for n in everything if n not in left_out]
+
+
+@pytest.mark.seed("Z43", "G19")
+@pytest.mark.case("E03")
+def test_a_new_file_in_folders_that_do_not_exist_yet_is_judged_by_where_they_would_be(tmp_path: Path) -> None:
+    """Z43: inside it is allowed (write_file makes the folders); through a link it is outside, however deep."""
+    work, out = tmp_path / "work", tmp_path / "out"
+    work.mkdir()
+    out.mkdir()
+    (work / "box").symlink_to(out)
+    inside = written("write_file", path="a/b/c.txt", content="x")
+    assert ask(gates(work, "accept-edits", "person"), inside) == Allow(inside.args)
+    for path in ("box/a/b/c.txt", "a/../../out/c.txt", "../work-evil/a/c.txt"):
+        assert ask(gates(work, "accept-edits", "person"), written("write_file", path=path, content="x")) == Ask(), path
+        assert refusal(ask(gates(work, "goal"), written("write_file", path=path, content="x"))).status == "denied"
+
+
+def test_what_only_a_person_can_answer_is_answered_by_nothing_else(tmp_path: Path) -> None:
+    guard = gates(tmp_path, "plan", "person")
+    for rule in ("exit_plan", "ask_user", "*"):
+        guard.rules.add("allow", rule, "a test")
+    assert ask(guard, written("exit_plan", plan="1.")) == Ask()
+    assert ask(guard, written("ask_user", questions=[{"question": "?"}])) == Ask()
