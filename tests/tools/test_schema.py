@@ -121,7 +121,7 @@ def test_a_tool_set_keeps_its_order_and_replaces_in_place() -> None:
     assert names == [
         "read_file", "write_file", "edit_file", "apply_patch", "list_dir", "glob", "grep", "run_command", "task_list",
         "task_output", "task_kill", "web_fetch", "web_search", "todo_write", "git_status", "git_diff", "git_commit",
-        "memory_save", "memory_search", "ask_user",
+        "memory_save", "memory_search", "ask_user", "exit_plan",
     ]  # fmt: skip
 
     @tool(name="write_file", read_only=True)
@@ -167,6 +167,7 @@ def test_what_a_tool_says_of_itself(tmp_path: Any) -> None:
         "memory_save": ["idempotent"],
         "memory_search": ["read_only"],
         "ask_user": ["read_only", "interactive"],
+        "exit_plan": ["read_only", "interactive"],
     }
     plain, quiet = Tool(lambda: "x", description="d"), Tool(lambda: "x", description="d", read_only=True)
     workspace = Workspace(str(tmp_path))

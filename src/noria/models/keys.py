@@ -87,10 +87,11 @@ class Ring:
             return min(good, key=lambda key: key.lane(model).held(now))
         return min(left, key=lambda key: key.out_until, default=None)
 
-    def ready(self, model: str, tried: list[Key], now: float) -> bool:
-        """Whether another key may be used at once instead of those that were tried; where all are marked, each is."""
+    def ready(self, model: str, tried: list[Key], now: float, *, refused: bool) -> bool:
+        """Whether another key may be used at once instead of those that were tried; where all are marked, each is.
+        `refused`: the last one was, and is not worth waiting for, so that a mark on those that are left is enough."""
         left = [key for key in self.keys if key not in tried]
-        marked = all(key.out_until > now for key in self.keys)
+        marked = all(key.out_until > now for key in (left if refused else self.keys))
         return any(marked or (key.out_until <= now and not key.lane(model).held(now)) for key in left)
 
     def shortest(self, model: str, now: float) -> float:

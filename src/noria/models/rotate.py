@@ -95,7 +95,7 @@ async def _instead(ring: Ring, key: Key, model: str, tried: list[Key], failure: 
         if why:
             tell("warning", f"{ring.address} refused the key, and {why}")
     now = asyncio.get_running_loop().time()
-    if not several or not ring.ready(model, tried, now):
+    if not several or not ring.ready(model, tried, now, refused=failure.kind != "rate_limited"):
         return None
     other = ring.next(model, tried, now)
     if other is not None:
