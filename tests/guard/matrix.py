@@ -15,7 +15,8 @@ import msgspec
 
 from noria.core.content import Call
 from noria.core.events import Allow, Ask, Refuse
-from noria.guard.gates import Checked, Gates
+from noria.guard.checked import Checked
+from noria.guard.gates import Gates
 from noria.guard.modes import MODES, PermissionMode
 from noria.guard.rules import RuleKind, Rules
 from noria.tools.registry import ToolSet, builtin

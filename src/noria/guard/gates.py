@@ -1,14 +1,14 @@
 """The gates that every call passes, in order, before it may run; each refusal tells the model what to do next.
 
-Owns: the order known, allowed in this mode, JSON, schema, pre hooks, approval; the texts of refusals. Must not know:
-any tool's inside, how a person is asked. What fails in here says no.
+Owns: the order known, allowed in this mode, JSON, schema, pre hooks, approval; what a call was allowed for, held to
+what it means when it runs. Must not know: any tool's inside, how a person is asked, how a command is read
+(commanded.py), the words of refusals (refusals.py). What fails in here says no.
 """
 
 from __future__ import annotations
 
-import os
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypeVar
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Literal, TypeAlias, TypeVar
 from urllib.parse import urlsplit
 
 import msgspec
@@ -20,14 +20,22 @@ from noria.guard.modes import PERSONAL, PermissionMode, available, inside, judge
 from noria.guard.refusals import (
     arguments_refused,
     blocked,
+    cannot_work,
     check_failed,
     denied,
+    forbidden_since,
+    leads_elsewhere,
+    leads_outside,
+    means_another,
     nobody,
+    reads_no_more,
     refuse,
     unknown,
 )  # fmt: skip
 
 if TYPE_CHECKING:
+    from noria.guard.checked import Catalogue, Checked, Named
+    from noria.guard.commanded import Commanded
     from noria.guard.ruled import Ruled
     from noria.guard.rules import Rules, Ruling
 
@@ -50,71 +58,7 @@ class Question(msgspec.Struct, frozen=True):
 Hook: TypeAlias = Callable[[int, Call, str], Awaitable[Verdict | Permit | Question | None]]
 Request: TypeAlias = Callable[[int, Call], Awaitable[Permit | Refuse | None]]
 
-REMEMBERED = 64  # commands of which it is remembered whether they only read
-
-
-class Checked(Protocol):
-    """What the gates have to know of a tool."""
-
-    @property
-    def name(self) -> str:
-        """Its name."""
-        ...
-
-    @property
-    def read_only(self) -> bool:
-        """Whether it says that it changes nothing."""
-        ...
-
-    @property
-    def missing(self) -> str:
-        """Why it cannot work; empty where it can."""
-        ...
-
-    def check(self, args: Mapping[str, Any]) -> str:
-        """Why the arguments do not fit its schema; empty where they do."""
-        ...
-
-
-class Catalogue(Protocol):
-    """The tools of a session."""
-
-    def get(self, name: str) -> Checked | None:
-        """The tool of that name."""
-        ...
-
-    def near(self, name: str) -> list[str]:
-        """Names that look like it."""
-        ...
-
-    def names(self) -> list[str]:
-        """Every name, in order."""
-        ...
-
-
-class Named(Protocol):
-    """A tool, as far as offering it goes."""
-
-    @property
-    def name(self) -> str:
-        """Its name."""
-        ...
-
-    @property
-    def read_only(self) -> bool:
-        """Whether it says that it changes nothing."""
-        ...
-
-
-N = TypeVar("N", bound=Named)
-
-
-class _Command(msgspec.Struct):
-    """The arguments of run_command, as far as judging goes."""
-
-    command: str
-    cwd: str | None = None
-    background: bool = False
+N = TypeVar("N", bound="Named")
 
 
 class Gates:
@@ -153,7 +97,7 @@ class Gates:
         self._ruled: Ruled | None = None
         if rules is not None:
             self._begin_rules(rules)
-        self._reading: dict[tuple[str, str, str], bool] = {}  # what was found of commands: by call, arguments, folder
+        self._commanded: Commanded | None = None
         self._left: dict[str, Call] = {}  # by call id: calls that wait for a person, as the hooks left them
         self._judged: dict[str, frozenset[str]] = {}  # by call id: its paths outside, as it was allowed or asked for
         self._bound: dict[str, frozenset[str]] = {}  # by call id: all its real paths, as a person was shown them
@@ -273,8 +217,8 @@ class Gates:
         strange_reads = [p for p in (*claims.reads, *claims.deep) if not inside(p, self._readable)]
         strange_writes = [p for p in claims.writes if not inside(p, self._folders)]
         what = kind(tool.name, read_only=tool.read_only)
-        if what == "command" and self.mode == "goal":  # elsewhere it is asked about anyway, or a rule speaks of it
-            strange_writes += [p for p in self._redirected(call) if not inside(p, self._folders)]
+        if what == "command" and self.mode == "goal" and ">" in call.args:  # elsewhere it is asked about, or by a rule
+            strange_writes += [p for p in self._commands.redirected(call) if not inside(p, self._folders)]
         if what == "command" and judge(self.mode, what) == "ask" and self.only_reads(call):
             what = "command_read"
         found = judge(self.mode, what, reads_outside=bool(strange_reads), writes_outside=bool(strange_writes))
@@ -295,7 +239,7 @@ class Gates:
         strange = [*strange_writes, *strange_reads]
         if found == "ask":
             if tool.missing:  # nobody is asked about what cannot be done
-                return refuse(call, "error", f"ERROR: {call.name} cannot work here: {tool.missing}. Go on without it")
+                return cannot_work(call, tool.missing)
             if what == "web" and not strange and not asked and not by_rule and _host(call) in self._hosts:
                 found = "run"
         if found == "run" and what == "command_read":
@@ -344,16 +288,6 @@ class Gates:
             ruling, self.mode, claims, writes=what == "write", command=what == "command"
         )
 
-    def _redirected(self, call: Call) -> list[str]:
-        """The files, as real paths, that a command certainly redirects to."""
-        if ">" not in call.args:
-            return []
-        from noria.guard.commands import written
-
-        args = msgspec.json.decode(call.args, type=_Command)
-        folder = os.path.join(self._workspace, args.cwd) if args.cwd else self._folder() or self._workspace
-        return written(args.command, os.path.realpath(folder))
-
     def forbids(self, tool: str) -> bool:
         """Whether a rule denies every call of the tool, so that it is not offered."""
         return self._ruled is not None and self._ruled.rules.forbids(tool) is not None
@@ -380,45 +314,25 @@ class Gates:
         """Whether a real path is in the workspace or an added folder (or, for reading, among the outputs)."""
         return inside(path, self._readable if reading else self._folders)
 
+    @property
+    def _commands(self) -> Commanded:
+        if self._commanded is None:
+            from noria.guard.commanded import Commanded
+
+            self._commanded = Commanded(self._workspace, self._folder, self._readable)
+        return self._commanded
+
     def parts(self, call: Call) -> tuple[str, ...]:
         """What of a command line of several commands a person is asked about."""
-        from noria.guard.parts import asking
-
-        try:
-            command = msgspec.json.decode(call.args, type=_Command).command
-        except msgspec.MsgspecError:
-            return ()
-        return asking(command, self.runs_in(call), lambda path: inside(path, self._readable))
+        return self._commands.parts(call)
 
     def runs_in(self, call: Call) -> str:
         """The real path of the folder that a command would run in."""
-        try:
-            cwd = msgspec.json.decode(call.args, type=_Command).cwd
-        except msgspec.MsgspecError:
-            cwd = None
-        return os.path.realpath(os.path.join(self._workspace, cwd)) if cwd else self._folder() or self._workspace
+        return self._commands.runs_in(call)
 
     def only_reads(self, call: Call) -> bool:
         """Whether a call of run_command certainly only reads, and only inside, by its parse tree."""
-        key = (call.id, call.args, self._folder())
-        found = self._reading.get(key)
-        if found is None:
-            if len(self._reading) >= REMEMBERED:
-                self._reading.clear()
-            found = self._reading[key] = self._only_reads(call, key[2] or self._workspace)
-        return found
-
-    def _only_reads(self, call: Call, folder: str) -> bool:
-        from noria.guard.harmless import only_reads  # and with it the parser of commands
-
-        try:
-            args = msgspec.json.decode(call.args, type=_Command)
-        except msgspec.MsgspecError:
-            return False
-        if call.name != "run_command" or args.background:
-            return False
-        folder = os.path.realpath(os.path.join(self._workspace, args.cwd)) if args.cwd else folder
-        return not only_reads(args.command, folder, lambda path: inside(path, self._readable))
+        return self._commands.only_reads(call)
 
     def strayed(self, call: Call) -> str:
         """Why a call may not run any more, just before it would: one of its paths leads out of the workspace now and
@@ -428,10 +342,7 @@ class Gates:
         if call.id in self._harmless:
             self._harmless.discard(call.id)
             if not self.only_reads(call):
-                return (
-                    f"{call.name} was not run: it was allowed since it only reads, and that is not certain in the "
-                    "folder where the command before it ended. Make the call again, so that it is judged there"
-                )
+                return reads_no_more(call)
         claims = self._claims(call)
         if changed := self._changed(call, claims):
             return changed
@@ -441,16 +352,8 @@ class Gates:
         if bound is not None and (
             other := next((p for p in (*claims.writes, *claims.reads, *claims.deep) if p not in bound), "")
         ):
-            return (
-                f"{call.name} was not run: its path leads to {other} now, and did not when a person was asked. "
-                "Make the call again, so that they see where it leads"
-            )
-        if not strayed:
-            return ""
-        return (
-            f"{call.name} was not run: its path leads to {strayed} now, outside the workspace, and did not when the "
-            f"call was allowed. Work in {self._workspace}"
-        )
+            return leads_elsewhere(call, other)
+        return leads_outside(call, strayed, self._workspace) if strayed else ""
 
     def _changed(self, call: Call, claims: Claims) -> str:
         """Why the rules do not let a call run any more: a link was put in its place, or it begins in another folder."""
@@ -459,13 +362,10 @@ class Gates:
         if ruling is None:
             return ""
         if ruling.kind == "deny":
-            return f"{call.name} was not run: {ruling.about} is forbidden by a rule, and was not when it was judged"
+            return forbidden_since(call, ruling)
         paths = {*claims.reads, *claims.deep, *claims.writes}
         if by_rule is not None and (ruling.kind != "allow" or not paths <= by_rule):
-            return (
-                f"{call.name} was not run: it was allowed by a rule, and what it means has changed since. Make the "
-                "call again, so that it is judged as it is now"
-            )
+            return means_another(call)
         return ""
 
     def _proposal(self, call: Call) -> str:

@@ -1,6 +1,7 @@
 """The texts of refusals: what was not run and why, and what to do next.
 
-Owns: those words, and the arguments that do not fit. Must not know: what is allowed.
+Owns: those words, also of a call that may not run any more just before it would, and the arguments that do not fit.
+Must not know: what is allowed.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from noria.core.events import Refuse
 from noria.guard.modes import MODES, Kind, PermissionMode, judge, kind
 
 if TYPE_CHECKING:
-    from noria.guard.gates import Catalogue, Checked
+    from noria.guard.checked import Catalogue, Checked
     from noria.guard.rules import Ruling
 
 SHOWN = 500  # characters of broken arguments that a refusal shows
@@ -122,6 +123,11 @@ def nobody(
     )
 
 
+def cannot_work(call: Call, why: str) -> Refuse:
+    """The tool lacks something on this machine, or is off."""
+    return refuse(call, "error", f"ERROR: {call.name} cannot work here: {why}. Go on without it")
+
+
 def check_failed(call: Call, error: Exception) -> Refuse:
     """A guard or a hook failed."""
     reason = f"{type(error).__name__}: {error}"
@@ -129,6 +135,43 @@ def check_failed(call: Call, error: Exception) -> Refuse:
         call,
         "denied",
         f"ERROR: {call.name} was not run: the check before it failed ({reason}). Do not retry it; say so",
+    )
+
+
+def reads_no_more(call: Call) -> str:
+    """A command that runs unasked since it only reads begins in another folder now, where that is not certain."""
+    return (
+        f"{call.name} was not run: it was allowed since it only reads, and that is not certain in the "
+        "folder where the command before it ended. Make the call again, so that it is judged there"
+    )
+
+
+def leads_elsewhere(call: Call, path: str) -> str:
+    """A link was put in the place of a path that a person was shown; `path`: the real one now."""
+    return (
+        f"{call.name} was not run: its path leads to {path} now, and did not when a person was asked. "
+        "Make the call again, so that they see where it leads"
+    )
+
+
+def leads_outside(call: Call, path: str, workspace: str) -> str:
+    """The same, of a path that was inside; `path`: the real one now, outside."""
+    return (
+        f"{call.name} was not run: its path leads to {path} now, outside the workspace, and did not when the "
+        f"call was allowed. Work in {workspace}"
+    )
+
+
+def forbidden_since(call: Call, ruling: Ruling) -> str:
+    """A rule denies it now."""
+    return f"{call.name} was not run: {ruling.about} is forbidden by a rule, and was not when it was judged"
+
+
+def means_another(call: Call) -> str:
+    """It runs unasked by a rule that does not cover what it means now."""
+    return (
+        f"{call.name} was not run: it was allowed by a rule, and what it means has changed since. Make the "
+        "call again, so that it is judged as it is now"
     )
 
 

@@ -69,8 +69,6 @@ class TurnFiles:
 
     def lines(self) -> tuple[int, int]:
         """Lines that were added and removed, in the files of which it is known what was there before."""
-        from noria.tools.diff import counts
-
         added = removed = 0
         for change, paths in self.files().items():
             for shown in paths if change != "failed" else ():
@@ -79,6 +77,8 @@ class TurnFiles:
                     continue
                 now = "" if change == "deleted" else _text(os.path.join(self._workspace.root, shown))
                 if now is not None:
+                    from noria.tools.diff import counts  # most turns change nothing
+
                     came, went = counts(before or "", now)
                     added, removed = added + came, removed + went
         return added, removed
