@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -51,7 +52,9 @@ def test_it_says_no_or_passes_on(tmp_path: Path, says: str, who: str) -> None:
         given = asking(tmp_path, on_ask="pause" if who == "pause" else "deny", max_retries=0)
         second = Endpoint(name="second", model="second", base_url=server.url, price=None)
         script = model(call("run_command", command="touch a"), call("run_command", command="ls"), "done")
-        given = type(given)(**{f: getattr(given, f) for f in given.__struct_fields__} | {"approver": second})
+        fields: dict[str, Any] = {f: getattr(given, f) for f in given.__struct_fields__}
+        fields["approver"] = second
+        given = type(given)(**fields)
         async with await Session.open(given, Which("memory"), model=script, can_ask=who == "person") as session:
             report = await session.run("make a")
             if who == "nobody":

@@ -255,8 +255,14 @@ def test_flags_that_will_not_do(tmp_path: Path, options: dict[str, object], says
         ("max_steps = -1", "max_steps must not be negative"),
         ('[models.a]\ndialect = "telepathy"', "config.toml:2: there is no dialect 'telepathy'; choose one of chat,"),
         ("\nmax_steps =", "config.toml:2: this is not TOML: invalid value"),
-        ('\ndeny = [\n"ls",\n"git_commit(x)"]', "config.toml:4: deny: git_commit(x): git_commit takes no pattern: write"),
-        ('\ndeny = ["run_command(a | b)"]', "config.toml:2: deny: run_command(a | b): a pattern is matched on each comm"),
+        (
+            '\ndeny = [\n"ls",\n"git_commit(x)"]',
+            "config.toml:4: deny: git_commit(x): git_commit takes no pattern",
+        ),
+        (
+            '\ndeny = ["run_command(a | b)"]',
+            "config.toml:2: deny: run_command(a | b): a pattern is matched on each",
+        ),
         ('[[hooks]]\nevent = "Stop"\nmcp = "a/b"', "config.toml): mcp hooks are not built yet, and noria does not run"),
         ('[[hooks]]\nevent = "Stop"\npython = "a"', "config.toml): python = 'a' is not of the form module:function"),
         ('[[hooks]]\nevent = "Stop"\nurl = "a"', "config.toml): 'a' is no address: write it like https://host/path"),

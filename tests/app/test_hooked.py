@@ -544,9 +544,10 @@ def test_continue_false_at_the_stop_ends_it(house: House) -> None:
 # -- models and compaction ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.seed("H12", "A17")
+@pytest.mark.seed("H12", "A17", "G15")
 def test_a_hook_before_a_request_answers_rewrites_or_blocks(house: House) -> None:
-    """H12. A17, noria's form: compaction is the machine's and comes before; hooks are asked about each request."""
+    """H12. A17, noria's form: compaction is the machine's and comes before; hooks are asked about each request. G15,
+    noria's form: what replaces a message or blocks calls on the way to and from a model is a hook, no header."""
     log = house.root / "log"
     report = house.done("never", hooks=[HookEntry(
         "PreModelRequest", f"{keeps(log)}; {specific('PreModelRequest', response={'text': 'cached'})}"

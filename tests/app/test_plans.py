@@ -11,7 +11,7 @@ from noria.app.session import Session, Which
 from noria.core.content import Result
 from noria.core.errors import UsageError
 from noria.core.events import Reopened
-from noria.core.transcript import Step
+from noria.core.transcript import Prompt, Step
 from noria.models.scripted import ScriptedModel, call
 from noria.testing import ModelServer
 from tests.app.test_session import Turn, model, run, settings
@@ -152,7 +152,7 @@ def test_the_mode_is_changed_at_rest_and_the_model_told(tmp_path: Path) -> None:
             session.change_mode("plan")
             await session.run("plan it")
             assert "Mode: plan." in script.requests[1].system and "Mode: plan." in session.state.system
-            prompts = [e.text for e in session.state.transcript if hasattr(e, "source")]
+            prompts = [e.text for e in session.state.transcript if isinstance(e, Prompt)]
             assert "The permission mode is now plan: nothing may be changed" in prompts[1]
             assert not (tmp_path / "work/a.txt").exists()
             session.change_mode("accept-edits")

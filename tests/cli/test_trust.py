@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from noria.testing import ModelServer
+from noria.testing import ModelServer, Turn
 from tests.cli.kit import House
 from tests.cli.test_asking import AtTerminal
 
@@ -23,7 +23,7 @@ command = ["/bin/sh", "-c", "touch {out}/P1"]
 event = "SessionStart"
 command = "touch {out}/P2"
 """
-ANSWERS = [{"text": "Hello."}]
+ANSWERS: list[Turn] = [{"text": "Hello."}]
 
 
 @pytest.fixture
@@ -66,7 +66,7 @@ def test_a_headless_run_is_untrusted_with_one_notice(tmp_path: Path, out: Path, 
 
 @pytest.mark.case("E05")
 def test_after_trust_it_is_read_and_a_changed_entry_asks_again(tmp_path: Path, out: Path) -> None:
-    with ModelServer([{"text": "Hello."}] * 4) as server:
+    with ModelServer(ANSWERS * 4) as server:
         house = House(tmp_path, server.url)
         cloned(house, out)
         told = house.noria("trust", str(house.workspace))
@@ -95,7 +95,7 @@ def test_after_trust_it_is_read_and_a_changed_entry_asks_again(tmp_path: Path, o
 
 @pytest.mark.case("E05")
 def test_the_flag_is_for_one_run(tmp_path: Path, out: Path) -> None:
-    with ModelServer([{"text": "Hello."}] * 2) as server:
+    with ModelServer(ANSWERS * 2) as server:
         house = House(tmp_path, server.url)
         cloned(house, out)
         assert house.noria("-p", "hi", "--trust").status == 0

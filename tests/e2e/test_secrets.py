@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from noria.testing import ModelServer
+from noria.testing import ModelServer, Turn
 from tests.cli.kit import House
 
 KEYS = {
@@ -59,7 +59,7 @@ def test_keys_are_nowhere(tmp_path: Path, sandbox: str) -> None:
         ["run_command", {"command": f"({SPY}) > spied; cat spied", "timeout": 20}],
         ["run_command", {"command": f"sh -c '{SPY}'", "background": True}],
     ]
-    script = [{"text": "Looking.", "calls": [each]} for each in calls]
+    script: list[Turn] = [{"text": "Looking.", "calls": [each]} for each in calls]
     with ModelServer([*script, {"text": "Done."}]) as server:
         house = House(tmp_path, server.url)
         (home := Path(house.env["NORIA_HOME"])).mkdir()
@@ -81,11 +81,13 @@ def test_keys_are_nowhere(tmp_path: Path, sandbox: str) -> None:
 
 def test_a_key_that_a_tool_meets_all_the_same_is_hidden(tmp_path: Path) -> None:
     """In a file of the person's own, say: neither the model nor the journal gets it."""
-    script = [{"calls": [["read_file", {"path": "notes.txt"}], ["run_command", {"command": "cat notes.txt"}]]}]
+    script: list[Turn] = [
+        {"calls": [["read_file", {"path": "notes.txt"}], ["run_command", {"command": "cat notes.txt"}]]}
+    ]
     with ModelServer([*script, {"text": "Done."}]) as server:
         house = House(tmp_path, server.url)
         (house.workspace / "notes.txt").write_text(f"the key is {KEYS['OPENAI_API_KEY']}, keep it\n")
-        ran = house.run("-p", "look", "--permission-mode", "goal", "--sandbox", "off", **KEYS)
+        ran = house.run("-p", "look", "--permission-mode", "goal", "--sandbox", "off", **KEYS)  # type: ignore[arg-type]
         assert ran.status == 0, ran.err
         sent = json.dumps(server.requests[-1]["messages"])
     assert sent.count("[a key of noria's, hidden]") == 2 and found(sent.encode()) == []

@@ -8,7 +8,7 @@ import json
 import pytest
 
 from noria.core.content import Reasoning, Reply, Result, Text, Usage
-from noria.core.ports import Answered, CallDelta, Delta, Failure, ModelRequest, TextDelta
+from noria.core.ports import Answered, CallDelta, CallReady, Delta, Failure, ModelRequest, TextDelta
 from noria.core.state import ModelSpec
 from noria.core.transcript import Step, Transcript
 from noria.models.scripted import Line, ScriptedModel, call, say
@@ -75,7 +75,7 @@ def test_a_turn_can_look_at_the_results() -> None:
 
 
 def test_deltas_add_up_to_the_reply() -> None:
-    deltas: list[Delta] = []
+    deltas: list[Delta | CallReady] = []
     text = "A text of some length, 那🌍."
     asyncio.run(ScriptedModel([say(text, call("a"), call("b"))]).reply(request(), deltas.append))
     assert "".join(d.text for d in deltas if isinstance(d, TextDelta)) == text
