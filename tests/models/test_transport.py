@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from noria.models.dial import dial
 from noria.models.errors import TransportError
 from noria.models.idle import Idle
 from noria.models.transport import Response, Transport, address
@@ -604,3 +605,16 @@ def test_a_response_is_closed_once() -> None:
             assert server.connections == 1
 
     asyncio.run(run())
+
+
+def test_a_large_body_does_not_wait_for_the_first_part_to_be_acknowledged() -> None:
+    """Head and body are two writes: with Nagle's algorithm the second would wait for the other side's delayed answer."""
+
+    async def main() -> None:
+        listener = await asyncio.start_server(lambda reader, writer: None, "127.0.0.1", 0)
+        sock = await dial("127.0.0.1", listener.sockets[0].getsockname()[1])
+        assert sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+        sock.close()
+        listener.close()
+
+    asyncio.run(main())
