@@ -329,6 +329,46 @@ def test_a_link_that_leads_out(workspace: Path) -> None:
     assert only_reads("ls", str(outside), lambda path: inside(path, (str(workspace),)))
 
 
+@pytest.mark.case("E03", "E02")
+@pytest.mark.parametrize(
+    "command",
+    [
+        "cat b*/x", "cat l*", "cat l?", "cat [l]x", "cat [[:alpha:]]x", "cat {box,a}/x", "cat {a,lx}", "cat ./*/x",
+        "head -3 *",
+        "cat src/../l*", "ls .*", "cat [^b]x", "cat {..,.}/o/x", "cat {a..z}x",
+        'cat "l"*', "cat 'b'*/x", "cat ../o*/x", "grep --file=l* a",
+        "for f in *; do cat $f; done", "for f in l; do cat ${f}x; done", "for f in x; do cat box/$f; done",
+        "cat < l*", "diff -r . src", "diff -ru src .", "egrep -R a .", "fgrep -R a .", "egrep --dereference-rec a .",
+        "cat </dev/tcp/127.0.0.1/1", "cat < /dev/udp/127.0.0.1/1", "cat <'/dev/tcp/localhost/1'",
+        "wc -l < /dev/tcp/localhost/1",
+    ],
+)  # fmt: skip
+def test_what_patterns_and_redirections_lead_to(workspace: Path, command: str) -> None:
+    outside = workspace.parent / "o"
+    outside.mkdir()
+    (outside / "x").write_text("secret")
+    (workspace / "box").symlink_to(outside)
+    (workspace / "lx").symlink_to(outside / "x")
+    assert asked(command, workspace)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "cat s*/x", "cat src/*", "cat {a,src/x}", "cat src/{x,y}*", "ls *.none", "cat [a]", 'cat "src"/*',
+        "diff a src/x",
+        "diff -r --no-dereference src src", "for f in src/*; do cat $f; done", "egrep -rn a src",
+    ],
+)  # fmt: skip
+def test_patterns_that_stay_inside(workspace: Path, command: str) -> None:
+    """Also where there is a link that leads out elsewhere."""
+    outside = workspace.parent / "o"
+    outside.mkdir()
+    (workspace / "box").symlink_to(outside)
+    (workspace / "inner").symlink_to(workspace / "a")
+    assert asked(command, workspace) == ""
+
+
 def test_a_line_that_is_too_long_or_too_deep_is_asked_for(workspace: Path) -> None:
     assert asked("ls " + "a" * 20_000, workspace)
     assert asked("(" * 400 + "ls" + ")" * 400, workspace)

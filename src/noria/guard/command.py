@@ -26,13 +26,14 @@ class Word(msgspec.Struct, frozen=True):
     but file name patterns (`*`, `?`, `[`, `{`), so that it becomes names, or stays; then `raw` is the pattern, where
     nothing in it is quoted; so it is for what begins at home (`~/x`, "$HOME/x"), and `<()` for what a process
     substitution gives, which is no name of a file. `variable`: the one whose content follows `text`, where nothing
-    else does but plain characters."""
+    else does but plain characters; `alone`: not even these."""
 
     text: str
     fixed: bool = True
     pattern: bool = False
     variable: str = ""
     raw: str = ""
+    alone: bool = False
 
 
 class Redirect(msgspec.Struct, frozen=True):
@@ -280,7 +281,8 @@ class _Reader:
             if not fixed:
                 named = pattern and self._only_patterns(node)
                 raw = _of(node) if named and not re.search(r"[\\\"'$`]", _of(node)) else _at_home(_of(node))
-                return Word(text, fixed=False, pattern=named, variable=_variable(node), raw=raw)
+                alone = bool(_ALONE.fullmatch(_of(node)))
+                return Word(text, fixed=False, pattern=named, variable=_variable(node), raw=raw, alone=alone)
             text += piece
         return Word(text)
 
@@ -346,6 +348,9 @@ def _at_home(text: str) -> str:
     """The text, where it is a path that begins at home and nothing else in it has to be known: as `~/x`."""
     found = re.fullmatch(r"(\"?\$(?:HOME|\{HOME\})\"?|~)((?:/[^\\\"'$`]*)?)\"?", text)
     return f"~{found.group(2)}" if found else ""
+
+
+_ALONE = re.compile(r'"?\$(?:[A-Za-z_]\w*|\{[A-Za-z_]\w*\})"?')
 
 
 def _variable(node: Node) -> str:

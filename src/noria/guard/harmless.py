@@ -19,6 +19,7 @@ Inside = Callable[[str], bool]
 # Variables that may be set for a command: they change how something is shown, no more.
 _QUIET = frozenset(("LC_ALL", "LANG", "LC_CTYPE", "LC_COLLATE", "TZ", "NO_COLOR", "TERM", "COLUMNS", "LINES"))
 _OWN = re.compile(r"[a-z_][a-z0-9_]*")  # a variable of the line's own: nothing else looks at it
+_CONNECTS = ("/dev/tcp/", "/dev/udp/")  # bash connects to what is named so, where a redirection begins
 _HOLDS_NOTHING = frozenset(("true", "false", ":", "exit", "break", "continue", "return", "shift"))
 
 
@@ -44,7 +45,7 @@ def each_only_reads(parsed: Parsed, folder: str, inside: Inside) -> list[str]:
     folders = _folders(parsed, folder, inside) or ([folder] if inside(folder) else [])
     if why or not folders:
         return [why or "it is run in a folder outside"] * len(parsed.commands)
-    loops = {name: all(_begins(w) for w in words) for name, words in parsed.loops if all(map(_stays, words))}
+    loops = _loops(parsed, folders, inside)
     found = [_command(c, folders, inside, loops) or _goes_out(c, folder, inside) for c in parsed.commands]
     quiet = all(f or unwrapped(c).name != "git" for f, c in zip(found, parsed.commands, strict=True))
     if not quiet and not _git_runs_nothing(folder):
@@ -89,10 +90,13 @@ def _commands(parsed: Parsed, folder: str, inside: Inside) -> str:
     folders = _folders(parsed, folder, inside)
     if not folders:
         return "it goes to another folder"
-    loops = {name: all(_begins(w) for w in words) for name, words in parsed.loops if all(map(_stays, words))}
+    loops = _loops(parsed, folders, inside)
     for redirect in parsed.redirects:
-        if redirect.operator == "<" and (not redirect.target.fixed or _outside(redirect.target, folders, inside)):
-            return f"it reads {redirect.target.text or 'what is not known'}"
+        target = redirect.target
+        if redirect.operator == "<" and (
+            not target.fixed or target.text.startswith(_CONNECTS) or _outside(target, folders, inside)
+        ):
+            return f"it reads {target.text or 'what is not known'}"
     for command in parsed.commands:
         if why := _command(command, folders, inside, loops):
             return why
@@ -143,6 +147,15 @@ def _arg(word: Word, loops: Mapping[str, bool]) -> Arg:
     return Arg(word.text, "pattern" if word.pattern else "unknown")
 
 
+def _loops(parsed: Parsed, folders: Sequence[str], inside: Inside) -> dict[str, bool]:
+    """The variables of `for` that hold names inside, and whether all of these are no options."""
+    return {
+        name: all(map(_begins, words))
+        for name, words in parsed.loops
+        if all(_stays(w) and not _outside(w, folders, inside) for w in words)
+    }
+
+
 def _stays(word: Word) -> bool:
     """Whether a word of a `for` leads nowhere else."""
     known = word.fixed or word.pattern
@@ -174,18 +187,18 @@ def _folders(parsed: Parsed, folder: str, inside: Inside) -> list[str]:
 
 
 def _outside(word: Word, folders: Iterable[str], inside: Inside) -> bool:
-    """Whether something that the word names is there, and outside. An option's value counts, and what a pattern
-    begins with."""
+    """Whether something that the word names is there, and outside. An option's value counts, and whatever a pattern or
+    a variable of the line may become."""
+    if not word.fixed:
+        from noria.guard.leads import leads_out  # most words are fixed
+
+        return leads_out(word, folders, inside)
     texts = [word.text]
     if word.text.startswith("-"):
         texts = [word.text.partition("=")[2], word.text[2:]]
     for text in texts:
         if not text or not ("/" in text or text == ".." or _links(text, folders)):
             continue
-        if not word.fixed:
-            text = text.rpartition("/")[0] or "/"
-        if ".." in text.split("/") and not word.fixed:
-            return True
         for path in islice((os.path.realpath(os.path.join(f, text)) for f in folders), 8):
             if not inside(path) and os.path.lexists(path):
                 return True

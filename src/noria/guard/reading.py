@@ -61,10 +61,10 @@ class Bad(msgspec.Struct, frozen=True):
 # Every option and every argument of these only reads.
 _ANY = frozenset((
     "cat", "head", "tail", "wc", "ls", "pwd", "basename", "dirname", "realpath", "readlink", "stat", "du", "df", "cut",
-    "tr", "nl", "tac", "rev", "comm", "diff", "cmp", "md5sum", "sha1sum", "sha224sum", "sha256sum", "sha384sum",
+    "tr", "nl", "tac", "rev", "comm", "cmp", "md5sum", "sha1sum", "sha224sum", "sha256sum", "sha384sum",
     "sha512sum", "b2sum", "cksum", "sum", "seq", "id", "whoami", "groups", "uname", "arch", "nproc", "printenv",
     "which", "type", "uptime", "free", "ps", "pgrep", "fold", "fmt", "expand", "unexpand", "paste", "join", "od",
-    "hexdump", "strings", "column", "egrep", "fgrep", "jq", "zcat", "tty", "getconf", "locale", "factor", "numfmt",
+    "hexdump", "strings", "column", "jq", "zcat", "tty", "getconf", "locale", "factor", "numfmt",
     "tsort", "pathchk", "logname", "users", "who", "lscpu", "lsblk",
 ))  # fmt: skip
 
@@ -72,7 +72,7 @@ _ANY = frozenset((
 _FREE = frozenset(("echo", "true", "false", ":", "sleep", "command -v", "exit"))
 
 _BAD: dict[str, Bad] = {
-    "grep": Bad(("dereference-recursive",), "R"),
+    **dict.fromkeys(("grep", "egrep", "fgrep"), Bad(("dereference-recursive",), "R")),
     "sort": Bad(("output", "temporary-directory", "compress-program", "files0-from"), "oT"),
     "uniq": Bad(operands=1),
     "xxd": Bad(("revert",), "r", operands=1),
@@ -153,6 +153,13 @@ def _date(args: Sequence[Arg]) -> bool:
     quiet = re.compile(r"\+.*|-[uR]+|--(utc|universal|rfc-email|iso-8601(=\w+)?|rfc-3339=\w+|date=.*)", re.DOTALL)
     plain = [t for n, t in enumerate(texts) if t != "-d" and (not n or texts[n - 1] != "-d")]
     return all(quiet.fullmatch(t) for t in plain)
+
+
+def _diff(args: Sequence[Arg]) -> bool:
+    """Of folders and all that is below them it follows links, wherever they lead, unless it is told not to."""
+    return Bad(("recursive",), "r").allows(args) or (
+        Arg("--no-dereference") in args and all(a.kind != "unknown" for a in args)
+    )
 
 
 def _hostname(args: Sequence[Arg]) -> bool:
@@ -273,6 +280,7 @@ _CHECKS: dict[str, Check] = {
     "[": _test,
     "printf": _printf,
     "date": _date,
+    "diff": _diff,
     "hostname": _hostname,
     "find": _find,
     "sed": _sed,
