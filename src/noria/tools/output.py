@@ -1,7 +1,8 @@
 """What a command prints, while it prints: head and tail in bounded memory, the whole in a spill file when needed.
 
 Knows nothing of processes. The file is made once the output is longer than a result, or when the command has been
-running for a moment (so that it is there after a crash); a short command costs none.
+running for a moment (so that it is there after a crash); a short command costs none. Beside it what is asked of a
+program is taken in by: a short line, or its first bytes.
 """
 
 from __future__ import annotations
@@ -190,6 +191,34 @@ class Told:
     def feed(self, data: bytes) -> None:
         """More was said."""
         self._data += data[: 8192 - len(self._data)]
+
+    def keep(self) -> None:
+        """Nothing of it is kept on disk."""
+
+    def settle(self) -> None:
+        """Nothing of it is kept on disk."""
+
+
+class Kept:
+    """The first bytes that a program prints, a little more than `most`. Implements held.Sink."""
+
+    path = ""
+
+    __slots__ = ("_most", "data")
+
+    def __init__(self, most: int) -> None:
+        self.data = bytearray()
+        self._most = most
+
+    @property
+    def enough(self) -> bool:
+        """Whether it printed more than is wanted."""
+        return len(self.data) > self._most
+
+    def feed(self, data: bytes) -> None:
+        """More was printed."""
+        if not self.enough:
+            self.data += data
 
     def keep(self) -> None:
         """Nothing of it is kept on disk."""

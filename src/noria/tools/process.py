@@ -23,7 +23,7 @@ from noria.core.events import Handle
 from noria.tools import proctree
 from noria.tools.environ import environment
 from noria.tools.held import Child, Ending, Held, S, Sink
-from noria.tools.output import Output
+from noria.tools.output import Kept, Output
 from noria.tools.result import Spill, ToolError
 
 if TYPE_CHECKING:
@@ -215,7 +215,7 @@ class Processes:
 
         Raises ToolError where it cannot be started; how it ended is in what is returned.
         """
-        out, err = _Kept(limit), _Kept(limit)
+        out, err = Kept(limit), Kept(limit)
         held = self.start(argv, cwd, out, err, env=env, data=data)
         ending = await held.run(timeout)
         return Done(ending, held.code, bytes(out.data[:limit]), bytes(err.data[:limit]), out.enough or err.enough)
@@ -298,34 +298,6 @@ class Processes:
 
 def _nothing(output: str) -> str:
     return ""
-
-
-class _Kept:
-    """The first bytes that a program prints, a little more than `most`. Implements held.Sink."""
-
-    path = ""
-
-    __slots__ = ("_most", "data")
-
-    def __init__(self, most: int) -> None:
-        self.data = bytearray()
-        self._most = most
-
-    @property
-    def enough(self) -> bool:
-        """Whether it printed more than is wanted."""
-        return len(self.data) > self._most
-
-    def feed(self, data: bytes) -> None:
-        """More was printed."""
-        if not self.enough:
-            self.data += data
-
-    def keep(self) -> None:
-        """Nothing of it is kept on disk."""
-
-    def settle(self) -> None:
-        """Nothing of it is kept on disk."""
 
 
 def _pipe(opened: list[int], *, roomy: bool = False) -> tuple[int, int]:
