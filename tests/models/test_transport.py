@@ -608,7 +608,7 @@ def test_a_response_is_closed_once() -> None:
 
 
 def test_a_large_body_does_not_wait_for_the_first_part_to_be_acknowledged() -> None:
-    """Head and body are two writes: with Nagle's algorithm the second would wait for the other side's delayed answer."""
+    """Head and body are two writes: by Nagle's algorithm the second would wait for the other side's delayed answer."""
 
     async def main() -> None:
         listener = await asyncio.start_server(lambda reader, writer: None, "127.0.0.1", 0)
