@@ -11,11 +11,12 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from noria.app import given
 from noria.app.endpoint import chain, resolve, secret_variables
 from noria.app.settings import Config, HookEntry, Options, Said, Settings
 from noria.app.sources import Path, Source, filled_in, merged, read_environment, read_file, read_text
 from noria.core.errors import UsageError
+from noria.tools.memory import NOWHERE
+from noria.tools.web import USUAL
 
 LATER = ("mcp",)
 """Keys that are read and checked, and that nothing uses yet."""
@@ -62,6 +63,11 @@ def load(options: Options, env: Mapping[str, str]) -> Settings:
             f"--max-cost needs the price of {models[0].name}: set price = {{input = ..., output = ...}} "
             "for it under [models] in config.toml"
         )
+    web, memory = USUAL, NOWHERE
+    if config.web_allow or config.web_proxy or config.web_search or config.memory:
+        from noria.app import given
+
+        web, memory = given.web(config, env), given.memory(config, places(env)[1])
     return Settings(
         models=models, workspace=workspace, folders=tuple(map(_added, options.add_dirs)),
         config_folder=places(env)[0], data=places(env)[1],
@@ -72,7 +78,7 @@ def load(options: Options, env: Mapping[str, str]) -> Settings:
         max_tokens=options.max_tokens, max_cost=options.max_cost, max_time=options.max_time,
         system=read_text(options.system_file) if options.system_file else "", persona=options.persona,
         secrets=_secrets(config, found.sources), notices=tuple(notices), rules=rules, mcp=config.mcp, hooks=hooks,
-        debug=options.debug, web=given.web(config, env), memory=given.memory(config, places(env)[1]),
+        debug=options.debug, web=web, memory=memory,
         trusted=found.trusted,
         approver=resolve(config.approver, config.models, None, env) if config.approver else None,
     )  # fmt: skip
@@ -81,7 +87,11 @@ def load(options: Options, env: Mapping[str, str]) -> Settings:
 def _secrets(config: Config, sources: Sequence[Source]) -> tuple[str, ...]:
     """The variables that keys are taken from: those that are named as such, and those that the tables of models and
     servers fill in (`headers = {x-api-key = "${env:NAME}"}`)."""
-    searching = given.search_variable(config)
+    searching = ""
+    if config.web_search:
+        from noria.app.given import search_variable
+
+        searching = search_variable(config)
     filled: list[str] = []
     for table in (t for s in sources for key in ("models", "mcp") if isinstance(t := s.raw.get(key), dict)):
         for entry in (e for e in table.values() if isinstance(e, dict)):

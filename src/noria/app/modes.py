@@ -19,7 +19,7 @@ from noria.core.state import Executing, Idle, ModelSpec, State
 from noria.core.transcript import Transcript
 
 if TYPE_CHECKING:
-    from noria.app.build import House
+    from noria.app.house import House
     from noria.guard.modes import PermissionMode
     from noria.models.client import Completing
 

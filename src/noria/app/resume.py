@@ -1,6 +1,7 @@
 """A session as it is found again: folded, what a crash left answered, today's limits and prompt taken up.
 
-Owns: which events a resumed session is sent before it goes on. Must not know: any tool, any model.
+Owns: which events a resumed session is sent before it goes on, and what its tools know again. Must not know: how a tool
+works, any model.
 """
 
 from __future__ import annotations
@@ -19,7 +20,9 @@ from noria.core.transcript import Step
 from noria.core.wire import effects_text, encode_state
 
 if TYPE_CHECKING:
+    from noria.context.instructions import NestedGuidance
     from noria.core.content import Call
+    from noria.tools.toolbox import Toolbox
     from noria.tools.workspace import Workspace
 
 
@@ -95,6 +98,17 @@ def finished_calls(state: State, journal: Journal, most: int = 500) -> Iterator[
             for call, result, row in reversed(list(zip(entry.reply.calls, entry.results, rows, strict=True))):
                 if result.status == "ok" and row:
                     yield call, journal.row(row).at
+
+
+def remember(toolbox: Toolbox, nested: NestedGuidance, finished: list[tuple[Call, int]]) -> None:
+    """Take up what the session knew when it was left, from its finished calls, the newest first."""
+    from noria.tools.again import seen_again
+    from noria.tools.todo import todos_again
+
+    seen_again(toolbox.workspace, finished)
+    toolbox.todos[:] = todos_again(call for call, _ in finished)
+    for call, _ in finished:
+        nested.know(call)
 
 
 def commands_folder(state: State, workspace: Workspace, most: int = 500) -> str:

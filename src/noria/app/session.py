@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING, Literal
 
 from msgspec.structs import replace
 
-from noria.app.build import Brought, House, Which, build
+from noria.app.build import Brought, Which, build
 from noria.app.config import load
-from noria.app.explain import explain
-from noria.app.report import Report, failure_reason, report
+from noria.app.report import Report, failure_reason, outcome_of, report
 from noria.app.settings import Options, Settings
 from noria.core import events as ev
 from noria.core.content import Image, Result, Status, Text
@@ -27,6 +26,7 @@ from noria.runtime.bus import Notice, Subscription
 
 if TYPE_CHECKING:
     from noria.app.approvals import Answer, Approval, Remember
+    from noria.app.house import House
     from noria.app.tasks import TaskInfo
     from noria.guard.modes import PermissionMode
     from noria.models.client import Completing
@@ -334,9 +334,13 @@ class Session:
     def report(self) -> Report:
         """The result of the turn that runs or ran last."""
         state, record, house = self.state, self._house.record, self._house
-        endpoint = house.settings.models[min(record.place, len(house.settings.models) - 1)]
-        too_long = record.wait if record.wait > state.policy.retry_after_max else 0
-        message = explain(failure_reason(state), record.detail, endpoint, too_long)
+        message = ""
+        if outcome_of(state) == "failed":
+            from noria.app.explain import explain
+
+            endpoint = house.settings.models[min(record.place, len(house.settings.models) - 1)]
+            too_long = record.wait if record.wait > state.policy.retry_after_max else 0
+            message = explain(failure_reason(state), record.detail, endpoint, too_long)
         return report(state, house.id, record, house.files(), message)
 
     def ledger(self) -> Ledger:
