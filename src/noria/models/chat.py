@@ -10,13 +10,13 @@ from typing import ClassVar, NamedTuple
 
 import msgspec
 
-from noria.core.content import Call, Part, Reasoning, Reply, Text
+from noria.core.content import Call, Image, Reasoning, Reply
 from noria.core.effects import Calls
 from noria.core.ports import Emit, ToolSpec
 from noria.core.transcript import Prompt, Step
 from noria.models import words
 from noria.models.dialect import Decoder
-from noria.models.encode import quoted
+from noria.models.encode import CACHE_MARK, marked, quoted
 from noria.models.kept import FIELDS, returned
 from noria.models.pictures import PDF
 from noria.models.spoken import Spoken
@@ -36,7 +36,6 @@ _TEXT = b',{"role":"user","content":"'
 _LIST = b',{"role":"user","content":['
 _GO_ON = quoted(words.GO_ON)[1:-1]
 _BRIDGE = b',{"role":"assistant","content":' + quoted(words.BRIDGE) + b"}"
-_MARK = b',"cache_control":{"type":"ephemeral"}'
 UNSIGNED = b',"extra_content":{"google":{"thought_signature":"skip_thought_signature_validator"}}'
 """What stands for a thought signature where there is none (Gemini docs, Thought signatures)."""
 
@@ -103,12 +102,7 @@ class Messages:
 
     def marked(self) -> list[bytes | memoryview]:
         """The list, with the provider's cache marks at the tails."""
-        pieces: list[bytes | memoryview] = []
-        view, at = memoryview(self.written), 0
-        for tail in self.tails:
-            pieces += [view[at:tail], _MARK]
-            at = tail
-        return [*pieces, view[at:]]
+        return marked(self.written, self.tails)
 
     def tail(self, instruction: str = "") -> bytes:
         """What closes the list, with one more thing said on the user's side; the list itself stays open."""
@@ -180,7 +174,7 @@ class Chat(Spoken[Kept, Messages]):
         """The system prompt's message."""
         if not system:
             return b""
-        said = self._text(system)[:-1] + _MARK + b"}]" if self._marks else quoted(system)
+        said = self._text(system)[:-1] + CACHE_MARK + b"}]" if self._marks else quoted(system)
         return b'{"role":"%s","content":%s%s}' % (self._profile.system.encode(), b"[" if self._marks else b"", said)
 
     def _after(self, calls: Calls) -> bytes:
@@ -299,11 +293,7 @@ class Chat(Spoken[Kept, Messages]):
     def _text(self, text: str) -> bytes:
         return b'{"type":"text","text":' + quoted(text) + b"}"
 
-    def _part(self, part: Part) -> bytes:
-        if isinstance(part, Text):
-            return self._text(part.text)
-        if instead := self._pictures.instead(part):
-            return self._text(instead)
+    def _picture(self, part: Image) -> bytes:
         data = f"data:{part.media_type};base64,{self._pictures.base64(part)}"
         if part.media_type == PDF:
             return b'{"type":"file","file":{"filename":"document.pdf","file_data":' + quoted(data) + b"}}"

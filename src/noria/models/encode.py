@@ -1,13 +1,13 @@
 """What all dialects share in writing requests: each entry of a transcript is encoded once, and its bytes are kept.
 
-Owns: the kept encodings, which ids calls go by on the wire, JSON strings of any text. Must not know: any one
-dialect.
+Owns: the kept encodings, which ids calls go by on the wire, JSON strings of any text, cache marks. Must not know: any
+one dialect.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Generic, Protocol, TypeVar
 
 import msgspec
@@ -19,6 +19,7 @@ from noria.models.profiles import SchemaStyle
 
 K = TypeVar("K")
 
+CACHE_MARK = b',"cache_control":{"type":"ephemeral"}'
 ANY_ID = r"[a-zA-Z0-9_.:-]{1,64}"
 _encode = msgspec.json.Encoder().encode
 
@@ -34,6 +35,17 @@ def quoted(text: str) -> bytes:
         return _encode(text)
     except UnicodeEncodeError:
         return _encode(mended(text))
+
+
+def marked(written: bytearray, tails: Sequence[int]) -> list[bytes | memoryview]:
+    """The pieces of a written list, with the provider's cache marked at each of the `tails` (places in it, ascending):
+    a mark is a last field of what is open there."""
+    pieces: list[bytes | memoryview] = []
+    view, at = memoryview(written), 0
+    for tail in tails:
+        pieces += [view[at:tail], CACHE_MARK]
+        at = tail
+    return [*pieces, view[at:]]
 
 
 def plain_id(call: Call, number: int) -> str:

@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from noria.core.content import Block, Call, Opaque, Part, Reasoning, Reply, Result, Text
+from noria.core.content import Block, Call, Image, Opaque, Reasoning, Reply, Result, Text
 from noria.core.effects import Calls
 from noria.core.ports import Emit, ToolSpec
 from noria.core.transcript import Prompt, Step
@@ -286,11 +286,7 @@ class Gemini(Spoken[Kept, Contents]):
     def _text(self, text: str) -> bytes:
         return _text(text)
 
-    def _part(self, part: Part) -> bytes:
-        if isinstance(part, Text):
-            return _text(part.text)
-        if instead := self._pictures.instead(part):
-            return _text(instead)
+    def _picture(self, part: Image) -> bytes:
         return b'{"inlineData":{"mimeType":%s,"data":"%s"}}' % (
             quoted(part.media_type),
             self._pictures.base64(part).encode(),

@@ -11,14 +11,14 @@ from typing import ClassVar, NamedTuple
 
 import msgspec
 
-from noria.core.content import Block, Call, Opaque, Part, Reasoning, Reply, Result, Text
+from noria.core.content import Block, Call, Image, Opaque, Reasoning, Reply, Result, Text
 from noria.core.effects import Calls
 from noria.core.ports import Emit, ToolSpec
 from noria.core.transcript import Prompt, Step
 from noria.models import words
 from noria.models.catalog import output_limit
 from noria.models.dialect import Decoder
-from noria.models.encode import quoted
+from noria.models.encode import CACHE_MARK, marked, quoted
 from noria.models.pictures import PDF, USUAL
 from noria.models.retry import REASONING_ITEMS
 from noria.models.spoken import Spoken
@@ -30,7 +30,6 @@ BUDGETS = {"minimal": 1_024, "low": 2_048, "medium": 8_192, "high": 16_384, "xhi
 """Tokens to think with, by effort, for models that are told a number."""
 LEAST_BUDGET = 1_024
 
-_MARK = b',"cache_control":{"type":"ephemeral"}'
 _GO_ON = b'{"type":"text","text":' + quoted(words.GO_ON) + b"}"
 _USER, _ASSISTANT = b'{"role":"user","content":[', b'{"role":"assistant","content":['
 
@@ -120,12 +119,7 @@ class Messages:
 
     def marked(self) -> list[bytes | memoryview]:
         """The list, with the provider's cache marks at the ends of the last two user messages."""
-        pieces: list[bytes | memoryview] = []
-        view, at = memoryview(self.written), 0
-        for tail in self.tails:
-            pieces += [view[at:tail], _MARK]
-            at = tail
-        return [*pieces, view[at:]]
+        return marked(self.written, self.tails)
 
 
 class MessagesDialect(Spoken[Kept, Messages]):
@@ -195,7 +189,7 @@ class MessagesDialect(Spoken[Kept, Messages]):
     def _prefix(self, system: str) -> bytes:
         """Up to the messages. The cache marks: one after the tools, one after the system prompt, and two in the
         messages (`Messages.marked`), which are the four that the API takes."""
-        mark = b"" if "cache_control" in self._without else _MARK
+        mark = b"" if "cache_control" in self._without else CACHE_MARK
         endpoint = self._endpoint
         fields = [
             b'{"anthropic_version":' + quoted(self._profile.version or VERTEX)
@@ -312,11 +306,7 @@ class MessagesDialect(Spoken[Kept, Messages]):
     def _text(self, text: str) -> bytes:
         return _text(text)
 
-    def _part(self, part: Part) -> bytes:
-        if isinstance(part, Text):
-            return _text(part.text)
-        if instead := self._pictures.instead(part):
-            return _text(instead)
+    def _picture(self, part: Image) -> bytes:
         if part.media_type == PDF:
             return b'{"type":"document","source":{"type":"base64","media_type":"application/pdf","data":"%s"}}' % (
                 self._pictures.base64(part).encode()

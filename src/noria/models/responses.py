@@ -10,7 +10,7 @@ from typing import ClassVar, NamedTuple
 
 import msgspec
 
-from noria.core.content import Block, Call, Opaque, Part, Reasoning, Reply, Text
+from noria.core.content import Block, Call, Image, Opaque, Reasoning, Reply, Text
 from noria.core.effects import Calls
 from noria.core.ports import Emit, ToolSpec
 from noria.core.transcript import Prompt, Step
@@ -198,11 +198,7 @@ class Responses(Spoken[Kept, Items]):
     def _text(self, text: str) -> bytes:
         return _text(text)
 
-    def _part(self, part: Part) -> bytes:
-        if isinstance(part, Text):
-            return _text(part.text)
-        if instead := self._pictures.instead(part):
-            return _text(instead)
+    def _picture(self, part: Image) -> bytes:
         data = f"data:{part.media_type};base64,{self._pictures.base64(part)}"
         if part.media_type == PDF:
             return b'{"type":"input_file","filename":"document.pdf","file_data":' + quoted(data) + b"}"

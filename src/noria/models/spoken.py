@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Generic, Protocol, TypeVar, assert_never
 import msgspec
 from msgspec.structs import replace
 
-from noria.core.content import Call, Image, Part
+from noria.core.content import Call, Image, Part, Text
 from noria.core.effects import Calls
 from noria.core.ports import Answered, CallDelta, CallReady, Delta, Emit, Failure, ToolSpec
 from noria.core.transcript import Entry, Note, Prompt, Step, Summary, Transcript
@@ -84,7 +84,7 @@ class Spoken(Generic[K, L]):
     `path`: where requests go, below the base URL. `optional`: what of a request can be left out when the server
     refuses it by name. `ids`: the call ids that it takes, as a pattern; `types`: the images (None: all). A dialect
     has `_new` (an empty list), `_joined` (the body), `_prompt`, `_step` and `_say` (an entry's bytes), `_text` and
-    `_part` (one part of a user's message).
+    `_picture` (one part of a user's message).
     """
 
     path: ClassVar[str] = ""
@@ -313,4 +313,10 @@ class Spoken(Generic[K, L]):
         raise NotImplementedError
 
     def _part(self, part: Part) -> bytes:
+        if isinstance(part, Text):
+            return self._text(part.text)
+        instead = self._pictures.instead(part)
+        return self._text(instead) if instead else self._picture(part)
+
+    def _picture(self, part: Image) -> bytes:
         raise NotImplementedError

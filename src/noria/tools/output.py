@@ -1,8 +1,8 @@
 """What a command prints, while it prints: head and tail in bounded memory, the whole in a spill file when needed.
 
 Knows nothing of processes. The file is made once the output is longer than a result, or when the command has been
-running for a moment (so that it is there after a crash); a short command costs none. Beside it what is asked of a
-program is taken in by: a short line, or its first bytes.
+running for a moment (so that it is there after a crash); a short command costs none. The small ones beside it
+keep what is asked of a program: a short line, or its first bytes.
 """
 
 from __future__ import annotations
