@@ -4,7 +4,7 @@ Must not know: how notes are kept (notes.py, loaded when one runs). Where they l
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
 import msgspec
 
@@ -12,6 +12,9 @@ from noria.core.ports import Claims
 from noria.tools.result import ToolError
 from noria.tools.run import Run
 from noria.tools.schema import Deps, tool
+
+if TYPE_CHECKING:
+    from noria.tools.notes import Notes
 
 Kind: TypeAlias = Literal["lesson", "preference", "correction", "fact"]
 
@@ -37,11 +40,7 @@ def memory_save(
     run: Run,
 ) -> str:
     """Remember something for later sessions."""
-    if not memory.folder:
-        raise ToolError(f"{OFF}. Go on without it")
-    from noria.tools.notes import Notes
-
-    return "remembered" if Notes(memory.folder, run.workspace.root).save(kind, text) else "that is known already"
+    return "remembered" if _notes(memory, run).save(kind, text) else "that is known already"
 
 
 @tool(read_only=True, off=OFF)
@@ -53,12 +52,16 @@ def memory_search(
     run: Run,
 ) -> str:
     """Look up what was remembered in earlier sessions."""
-    if not memory.folder:
-        raise ToolError(f"{OFF}. Go on without it")
-    from noria.tools.notes import Notes
-
-    found = Notes(memory.folder, run.workspace.root).search(query, limit)
+    found = _notes(memory, run).search(query, limit)
     return (
         "\n".join(f"- [{n.kind}{', ' if n.day else ''}{n.day}] {n.text}" for n in found)
         or "nothing was remembered of that"
     )
+
+
+def _notes(memory: Memory, run: Run) -> Notes:
+    if not memory.folder:
+        raise ToolError(f"{OFF}. Go on without it")
+    from noria.tools.notes import Notes
+
+    return Notes(memory.folder, run.workspace.root)
