@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from noria.app.approvals import Answer
 from noria.app.report import Files
 from noria.app.session import Session
 from noria.app.settings import Settings
@@ -91,3 +92,41 @@ def test_each_turn_is_told_by_itself(tmp_path: Path) -> None:
 def test_a_name_that_is_no_text(tmp_path: Path) -> None:
     files = told(tmp_path, command("printf x > $'\\377.txt'; printf x > $'m\\303\\274.txt'"))
     assert files.created == ["m\u00fc.txt", "\ufffd.txt"] and files.line()
+
+
+def test_a_turn_that_waited_for_a_person_is_counted_again(tmp_path: Path) -> None:
+    """What is done after the answer is in it too, where a command ran before."""
+    script = ScriptedModel([say("", command("echo x > one"), call("write_file", path="two", content="x\n")), "done"])
+
+    async def work() -> None:
+        given = settings(tmp_path, mode="default")
+        async with await Session.open(given, model=script, can_ask=True) as session:
+            await session.run("go")
+            first, second = session.asks()
+            await session.say(first, Answer(True))
+            report = await session.rest()
+            assert report.outcome == "requires_action" and report.files.created == ["one"]
+            await session.say(second, Answer(True))
+            assert (await session.rest()).files.created == ["one", "two"]
+
+    asyncio.run(work())
+
+
+@pytest.mark.parametrize("encoding", ["cp1252", "utf-16", "utf-8-sig", "gb18030"])
+def test_lines_are_counted_in_any_encoding(tmp_path: Path, encoding: str) -> None:
+    (tmp_path / "work").mkdir()
+    text = "one\ncaf\u00e9 na\u00efve\n" if encoding != "gb18030" else "one\n\u4e2d\u6587 \u4e2d\u6587\n"
+    (tmp_path / "work" / "a").write_text(text, encoding=encoding)
+    files = told(
+        tmp_path, call("read_file", path="a"), call("edit_file", path="a", old_string="one", new_string="two\nthree")
+    )
+    assert files == Files(changed=["a"], added=2, removed=1)
+
+
+@pytest.mark.case("D06")
+def test_a_workspace_that_is_gone_has_no_files(tmp_path: Path) -> None:
+    (tmp_path / "work").mkdir()
+    (tmp_path / "work" / "a").write_text("x\n")
+    with_it = call("write_file", path="made", content="x\n")
+    files = told(tmp_path, command("touch b"), with_it, command('rm -rf "$PWD"'))
+    assert files.deleted == ["a"] and files.created == [] and files.unknown == ""

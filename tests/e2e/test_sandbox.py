@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pathlib
+import re
 import signal
 import subprocess
 import sys
@@ -13,6 +14,8 @@ from typing import Any
 import pytest
 
 from noria.testing import ModelServer
+from noria.testing.request import Request
+from noria.testing.script import Turn
 from tests.e2e.run import Place, processes_with
 from tests.guard.test_escapes import _can
 from tests.tools.helpers import soon
@@ -42,7 +45,8 @@ def results(server: ModelServer) -> list[str]:
 def without(place: Place, which: str, *more: str) -> subprocess.CompletedProcess[str]:
     """A run there."""
     command = [sys.executable, "-c", WITHOUT, which, *place.arguments("go", *more)]
-    return subprocess.run(command, cwd=place.work, env=place.env, capture_output=True, text=True, timeout=60)
+    env = {k: v for k, v in place.env.items() if k != "NORIA_SANDBOX"}
+    return subprocess.run(command, cwd=place.work, env=env, capture_output=True, text=True, timeout=60)
 
 
 @pytest.mark.seed("G22", "Z28")
@@ -128,6 +132,29 @@ def test_a_workspace_that_keeps_it_from_being_made_gets_nothing_run(tmp_path: pa
         command = [sys.executable, "-c", code, "neither", *place.arguments("go")]
         subprocess.run(command, cwd=place.work, env=place.env, capture_output=True, text=True, timeout=60)
         assert "nothing was run" in results(server)[0] and "--sandbox off" in results(server)[0]
+
+
+def test_an_output_that_was_kept_is_seen_by_the_commands_after_it(tmp_path: pathlib.Path) -> None:
+    """Its folder is made with the sandbox: what is written into it later is seen in there, by grep too. The rest of
+    noria's own is not."""
+
+    def script(request: Request) -> Turn:
+        done = [str(m["content"]) for m in request["messages"] if m["role"] == "tool"]
+        if not done:
+            return {"calls": [["run_command", {"command": "seq 100000"}]]}
+        kept = re.search(r"the whole is in (\S+)", done[0])
+        if len(done) > 1 or kept is None:
+            return {"text": "Done."}
+        grep = {"pattern": "^88888$", "path": kept[1], "mode": "content"}
+        look = f"sed -n 77777p {kept[1]}; ls {tmp_path / 'home'}"
+        return {"calls": [["run_command", {"command": look}], ["grep", grep]]}
+
+    with ModelServer(script) as server:
+        Place(tmp_path, server.url).run("go")
+        _, seen, found = results(server)
+    assert seen.splitlines()[0] == "77777" and "88888:88888" in found
+    if not _can("bubblewrap"):
+        assert "journal.db" not in seen
 
 
 @pytest.mark.seed("G22")

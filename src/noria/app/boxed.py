@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING, Literal
 
 from noria.app.settings import Settings
@@ -81,6 +82,9 @@ class Boxed:
         from noria.guard.sandbox_places import plan
 
         settings = self._settings
+        for folder in self._readable:  # what comes into them while commands run is seen, if they are there before
+            with suppress(OSError):
+                os.makedirs(folder, mode=0o700, exist_ok=True)
         private = (settings.data, settings.config_folder) if settings.config_folder else (settings.data,)
         return plan(
             self._root, writable=[*map(os.path.expanduser, settings.sandbox_write), *settings.folders],

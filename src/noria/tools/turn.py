@@ -57,15 +57,16 @@ class TurnFiles:
             self.unknown = UNKNOWN if self._before is None else ""
 
     async def count(self, seconds: float) -> None:
-        """Find out what commands did since, in so many seconds at most; `files` has it then."""
-        if self._before is None or self._found is not None:
+        """Find out what commands did since, in so many seconds at most; `files` has it then. A turn that waited for a
+        person is counted when it stops and again when it has gone on."""
+        if self._before is None:
             return
         from noria.tools.census import census, differences
 
-        after = await census(self._workspace.root, self._processes, seconds)
+        gone = not os.path.isdir(self._workspace.root)
+        after = {} if gone else await census(self._workspace.root, self._processes, seconds)
+        self._found = None if after is None else differences(self._before, after, self._workspace.changes)
         self.unknown = UNKNOWN if after is None else ""
-        if after is not None:
-            self._found = differences(self._before, after, self._workspace.changes)
 
     def lines(self) -> tuple[int, int]:
         """Lines that were added and removed, in the files of which it is known what was there before."""
@@ -93,6 +94,11 @@ def _text(path: str) -> str | None:
     try:
         with open(path, "rb") as file:
             data = file.read(LARGEST + 1)
-        return None if len(data) > LARGEST or b"\0" in data else data.decode()
-    except (OSError, UnicodeDecodeError):
+    except OSError:
         return None
+    if len(data) > LARGEST:
+        return None
+    from noria.tools.encoding import decode  # as the tools read it, which tell what was there before
+
+    decoded = decode(data)
+    return None if decoded is None else decoded.text
