@@ -1,7 +1,8 @@
 """The interactive mode, plain and line by line: a prompt line, the answer as it comes, yes or no for what is asked.
 
-Owns: what a typed line and Ctrl-C mean at each moment. Must not know: how anything is done. A line that is typed while
-the model works is steering: it is taken up at the next step.
+Owns: what a typed line and Ctrl-C mean at each moment. Must not know: how anything is done, how it looks (screen.py),
+what a slash command does (commands.py). A line that is typed while the model works is steering: it is taken up at the
+next step.
 """
 
 from __future__ import annotations
@@ -11,18 +12,17 @@ import os
 import signal
 import sys
 from argparse import Namespace
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING
 
+from noria.cli.commands import Commands
 from noria.cli.files import images, named
 from noria.cli.lines import Reader
 from noria.cli.output import tell, tell_files
-from noria.cli.progress import BOLD, DIM, PLAIN, YELLOW, Progress, colourful, plain, summary
+from noria.cli.progress import BOLD, DIM, PLAIN, colourful
 from noria.cli.run import TERMINATED, configured, which
-from noria.core.content import Reply
+from noria.cli.screen import Screen
 from noria.core.errors import IllegalEvent, JournalError, PromptBlocked, UsageError
-from noria.core.ports import ReasoningDelta, TextDelta
 from noria.core.state import Idle
-from noria.runtime.bus import Discarded, Observed
 
 if TYPE_CHECKING:
     from noria.app.approvals import Approval
@@ -36,19 +36,6 @@ if TYPE_CHECKING:
 
 AGAIN = 3.0  # seconds in which a second Ctrl-C is one more
 PASTE = 0.03  # seconds that the next line of a paste may take
-HELP = """\
-/help            this
-/compact [WORDS] make the history smaller; the words say what to keep in mind
-/tasks           what runs in the background; /kill ID ends one
-/background      let the command that is running go on there
-/mode MODE       another permission mode; /plan is /mode plan, and with words a prompt for it
-/cost            what the session has cost until now
-/undo            take the last turn back (not built yet)
-/exit            end (so does Ctrl-D)
-@path            in a prompt: brings that file of the workspace along
-Ctrl-C           stops what is under way; once more ends noria
-A line typed while noria works is taken up at the next step."""
-COMMANDS = ("help", "compact", "tasks", "kill", "background", "mode", "plan", "cost", "undo", "exit", "quit")
 
 
 def interactive(args: Namespace) -> int:
@@ -68,67 +55,13 @@ def interactive(args: Namespace) -> int:
     return asyncio.run(Interactive(args, settings).go())
 
 
-class Screen(Progress):
-    """What a person sees: text as it is streamed, then calls and results a line each."""
-
-    def __init__(self, stream: TextIO, *, colour: bool) -> None:
-        super().__init__(stream, steps=True, colour=colour)
-        self._out, self._within = stream, False
-        self._streamed: set[int] = set()
-
-    def piece(self, text: str) -> None:
-        """Text without an end of line."""
-        try:
-            self._out.write(plain(text))
-            self._out.flush()
-        except (OSError, ValueError):
-            return
-        self._within = not text.endswith("\n") if text else self._within
-
-    def typed(self) -> None:
-        """A person ended the line."""
-        self._within = False
-
-    def line(self, text: str = "") -> None:
-        """A line of its own."""
-        if self._within:
-            self.piece("\n")
-        super().line(text)
-
-    def see(self, item: Observed) -> None:
-        """Take up what the bus brought."""
-        match item:
-            case TextDelta(effect=effect, text=text):
-                if text.strip() or effect in self._streamed:
-                    self._streamed.add(effect)
-                    self.piece(text)
-            case ReasoningDelta():
-                pass
-            case Discarded(effect=effect):
-                if effect in self._streamed:
-                    self._streamed.discard(effect)
-                    self.line(f"{DIM}(that reply broke off and does not count){PLAIN}")
-            case _:
-                super().see(item)
-
-    def _reply(self, reply: Reply) -> None:
-        """The text is on the screen already, unless it came whole."""
-        if not self._streamed and reply.text.strip():
-            self.piece(reply.text.strip())
-        self._streamed.clear()
-        if self._within:
-            self.piece("\n")
-        self._several = len(reply.calls) > 1
-        for call in reply.calls:
-            self.line(f"    {YELLOW}→ {call.name}{PLAIN} {summary(call)}")
-
-
 class Interactive:
     """One interactive session, with its signals."""
 
     def __init__(self, args: Namespace, settings: Settings) -> None:
         self._args, self._settings = args, settings
         self._screen = Screen(sys.stdout, colour=colourful(sys.stdout, dict(os.environ)))
+        self._commands = Commands(self._screen, self._submit)
         self._reader = Reader(0)
         self._pictures = images(args.image or ())
         self._asks: list[Decide] = []
@@ -137,7 +70,6 @@ class Interactive:
         self._log = self._debug(args.debug)
         self._presses = self._told = 0
         self._last = 0.0  # when Ctrl-C was pressed
-        self._before = 0  # the context's size before a compaction that was asked for
         self._pressed = asyncio.Event()
         self._ended = 0  # the signal that ends noria
         self._stopping: asyncio.Future[None] | None = None
@@ -238,9 +170,9 @@ class Interactive:
         if self._asks:
             self._ask(session)
             return
-        if 0 < self._before <= session.state.context:
+        if 0 < self._commands.before <= session.state.context:
             self._screen.notice("the history could not be made smaller: it stays as it is")
-        self._before = 0
+        self._commands.before = 0
         ended = session.state.ended.turn if session.state.ended else 0
         if ended > self._told:
             self._told = ended
@@ -297,8 +229,10 @@ class Interactive:
             if self._asks:
                 return await self._answer(session, text.strip())
             if text.startswith("/") and "/" not in text[1:].partition(" ")[0]:
-                return await self._command(session, text[1:])
-            if text.strip():
+                done = await self._commands.do(session, text[1:])
+                if done is not None:
+                    return done
+            elif text.strip():
                 await self._submit(session, text.strip())
                 return True
         except (IllegalEvent, JournalError, PromptBlocked) as error:
@@ -329,73 +263,6 @@ class Interactive:
         else:
             await self._submit(session, text, "(it is not run; the model reads your words)")
         return True
-
-    async def _command(self, session: Session, words: str) -> bool | None:
-        name, _, rest = words.partition(" ")
-        match name:
-            case "exit" | "quit":
-                return False
-            case "help":
-                for text in HELP.splitlines():
-                    self._screen.line(text)
-            case "compact":
-                self._before = session.state.context
-                await session.compact(rest.strip())
-                return True
-            case "tasks":
-                self._list_tasks(session)
-            case "kill":
-                ended = await session.end_task(rest.strip())
-                if not ended:
-                    self._screen.notice(
-                        f"no background task {rest.strip() or '(which?)'} is running; /tasks lists them"
-                    )
-            case "background" | "bg":
-                if not session.move_to_background():
-                    self._screen.notice("no command is running that could go to the background")
-            case "mode" | "plan":
-                return await self._mode(session, name, rest.strip())
-            case "cost":
-                from noria.cli.sessions import costs
-
-                for text in costs(session.ledger()):
-                    self._screen.line(text)
-            case "undo":
-                self._screen.notice("/undo is not built yet")
-            case _:
-                from difflib import get_close_matches
-
-                near = get_close_matches(name, COMMANDS, 1)
-                hint = f"did you mean /{near[0]}?" if near else "/help lists them"
-                self._screen.notice(f"there is no command /{name}; {hint} (a blank before it sends it as a prompt)")
-        if isinstance(session.state.phase, Idle):
-            self._prompt()
-        return None
-
-    async def _mode(self, session: Session, name: str, words: str) -> bool | None:
-        """Another mode; `/plan` with words takes them up as a prompt in it."""
-        mode = "plan" if name == "plan" else words
-        try:
-            if mode:
-                session.change_mode(mode)  # type: ignore[arg-type]  # it is checked there
-        except UsageError as error:
-            self._screen.notice(str(error))
-        else:
-            later = " at the next step" if mode and session.mode != mode else ""
-            self._screen.notice(f"the mode is {mode or session.mode}{later}")
-        if name == "plan" and words:
-            await self._submit(session, words)
-            return True
-        if isinstance(session.state.phase, Idle):
-            self._prompt()
-        return None
-
-    def _list_tasks(self, session: Session) -> None:
-        tasks = session.tasks()
-        for task in tasks:
-            self._screen.line(f"{task.id}  {task.status}  {DIM}{task.command}{PLAIN}")
-        if not tasks:
-            self._screen.notice("nothing runs in the background")
 
     async def _submit(self, session: Session, text: str, within: str = "(taken up at the next step)") -> None:
         """Take a prompt up with the files that it names; `within` is said where a turn is running."""
