@@ -9,6 +9,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from tests.boxes import boxed
+
 PYTHON = (sys.executable, "-m", "noria")
 
 
@@ -44,7 +46,7 @@ class House:
         self.env = {
             "PATH": os.environ["PATH"], "HOME": str(self.home), "NORIA_HOME": str(self.home / ".noria"),
             "OPENAI_API_KEY": "sk-test", "NORIA_MAX_RETRIES": "1", "LANG": "C.UTF-8",
-        }  # fmt: skip
+        } | boxed()  # fmt: skip
 
     def argv(self, *args: str) -> list[str]:
         """The command line, with the model."""

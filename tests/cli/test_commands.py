@@ -41,6 +41,7 @@ def configured(house: House, text: str) -> Path:
 
 
 def test_config_show(house: House) -> None:
+    house.env.pop("NORIA_SANDBOX", None)
     path = configured(house, 'model = "a"\n\n[models.a]\nbase_url = "http://localhost:1/v1"\n')
     ran = house.noria("config", "show", "--max-steps", "3", OPENAI_API_KEY="sk-SECRET")
     assert (ran.status, ran.err) == (0, "")

@@ -13,6 +13,7 @@ from typing import Any
 from noria.core.state import State
 from noria.runtime.recovery import recover
 from noria.sessions.store import Store
+from tests.boxes import boxed
 
 
 class Place:
@@ -29,6 +30,7 @@ class Place:
             "NORIA_MODELS_IT_MODEL": "scripted",
             "NORIA_MODELS_IT_STREAM": str(stream).lower(),
         }  # fmt: skip
+        self.env |= boxed()
         self.env["PYTHONPATH"] = str(pathlib.Path(__file__).resolve().parents[2])
 
     def arguments(self, *more: str) -> list[str]:
