@@ -130,3 +130,10 @@ def test_a_workspace_that_is_gone_has_no_files(tmp_path: Path) -> None:
     with_it = call("write_file", path="made", content="x\n")
     files = told(tmp_path, command("touch b"), with_it, command('rm -rf "$PWD"'))
     assert files.deleted == ["a"] and files.created == [] and files.unknown == ""
+
+
+def test_a_file_that_a_command_removed_and_a_tool_made_again_is_changed(tmp_path: Path) -> None:
+    (tmp_path / "work").mkdir()
+    (tmp_path / "work" / "a").write_text("x\n")
+    writes = [call("read_file", path="a"), call("write_file", path="a", content="y\n")]
+    assert told(tmp_path, writes, command("rm a"), call("write_file", path="a", content="z\n")).changed == ["a"]

@@ -366,6 +366,20 @@ def test_a_rule_on_one_writing_tool_binds_all_and_one_on_reading_too(tmp_path: P
         assert word(gate, call("grep", pattern="x")) == "run"
 
 
+@pytest.mark.seed("G21", "Z43")
+@pytest.mark.parametrize("kind", ["deny", "ask"])
+def test_what_may_not_be_read_is_not_shown_by_a_refused_write_either(tmp_path: Path, kind: RuleKind) -> None:
+    """A write of what was not read, or that does not fit, says what the file holds. A new one holds nothing."""
+    (tmp_path / ".env").write_text("SECRET=1\n")
+    (tmp_path / "link").symlink_to(".env")
+    for named in ("read_file", "grep"):
+        for mode in ("accept-edits", "default"):
+            gate = gates(tmp_path, [(kind, f"{named}(.env)"), ("allow", "write_file")], mode=mode)
+            for made in (write(".env"), edit(".env"), patch("a", ".env"), write("link"), edit("link")):
+                assert word(gate, made) == ("denied" if kind == "deny" else "ask"), made
+            assert word(gate, write("other/.envrc")) == word(gate, write("sub/.env")) == "run"
+
+
 @pytest.mark.case("E03")
 @pytest.mark.seed("G19")
 def test_paths_are_judged_where_they_really_lead(tmp_path: Path) -> None:

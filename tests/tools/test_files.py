@@ -653,3 +653,15 @@ def test_what_became_of_files_counts_from_the_turn_s_begin(tmp_path: Path) -> No
     }  # fmt: skip
     workspace.begin_turn()
     assert not any(workspace.files().values())
+
+
+@pytest.mark.parametrize("path", ["d/", "d/.", "sub/..", "d//", "a.txt/"])
+def test_a_name_that_only_a_folder_can_have_is_no_file(tmp_path: Path, path: str) -> None:
+    bench = Bench(tmp_path)
+    bench.file("a.txt", "a\n")
+    result = bench.do("write_file", path=path, content="x")
+    assert result.status == "error" and "names a folder" in result.text
+    for patch in (f"*** Add File: {path}\n+x", f"*** Update File: a.txt\n*** Move to: {path}\n@@\n-a\n+x"):
+        result = bench.do("apply_patch", patch=f"*** Begin Patch\n{patch}\n*** End Patch")
+        assert result.status == "error" and "names a folder" in result.text
+    assert [p.name for p in bench.root.iterdir()] == ["a.txt"]

@@ -224,11 +224,13 @@ class Rules:
         family = FAMILIES.get(tool, "read" if tool in ("git_diff",) else "name")
         for kind in ("deny", "ask"):
             for rule in self._rules[kind]:
-                if not (rule.binds(tool) or (family == rule.family == "read" and rule.pattern)):
+                shows = family == "write" and rule.family == "read"  # a refused write shows what the file holds
+                if not (rule.binds(tool) or ((shows or family == rule.family == "read") and rule.pattern)):
                     continue
                 if not rule.pattern:
                     return Ruling(kind, rule, tool)
-                if (about := self._met(rule, call, paths)) is not None:
+                met = paths if not shows else [p for p in paths if os.path.lexists(p)]
+                if (about := self._met(rule, call, met)) is not None:
                     return Ruling(kind, rule, about)
         covered, last = set[str](), None
         for rule in self._rules["allow"]:

@@ -149,7 +149,7 @@ def write_file(
     from noria.tools.place import Put
 
     workspace = run.workspace
-    real = workspace.real(path)
+    real = workspace.target(path)
     shown = workspace.shown(real)
     try:
         old = _old(run, real, shown)

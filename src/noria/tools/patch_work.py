@@ -81,7 +81,7 @@ class Work:
     # -- sections ------------------------------------------------------------------------------------------------
 
     def _add(self, section: Add) -> None:
-        real, name = self.workspace.real(section.path), self.workspace.place(section.path)
+        real, name = self.workspace.target(section.path), self.workspace.place(section.path)
         if name != real and name in self.files:
             raise ToolError(f"{section.path} is a link that an earlier section removes: add the file in a second patch")
         file = self._file(real)
@@ -110,7 +110,7 @@ class Work:
             raise ToolError(f"{file.shown} is not UTF-8, and its encoding is not known: only ASCII can be put into it")
         data = encoded(text, file.like, file.shown)
         self.notes += notes
-        if not section.move or (real := self.workspace.real(section.move)) == file.real:
+        if not section.move or (real := self.workspace.target(section.move)) == file.real:
             file.text, file.data = text, data
             return
         self._move(section, file, real, text, data)

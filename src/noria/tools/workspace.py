@@ -40,6 +40,12 @@ class Workspace:
         can be."""
         return os.path.realpath(self._joined(path))
 
+    def target(self, path: str) -> str:
+        """The same, for a file that is to be written. Raises ToolError also for what only a folder can be called."""
+        if path.endswith(("/", "/.", "/..")):
+            raise ToolError(f"{path} names a folder: give the name of a file in it; nothing was written")
+        return self.real(path)
+
     def place(self, path: str) -> str:
         """The real path of the name itself: every link followed but a last one. Raises ToolError."""
         folder, name = os.path.split(self._joined(path).rstrip("/"))
@@ -67,7 +73,7 @@ class Workspace:
         match self.changes.get(real), change:
             case "created", "deleted":
                 del self.changes[real]
-            case "created", _:
+            case ("created", _) | ("changed", "created"):  # there before: a command removed it in between
                 pass
             case "deleted", "created":
                 self.changes[real] = "changed"
