@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pathlib
+import re
 import signal
 import time
 from collections.abc import Callable
@@ -13,6 +14,7 @@ from typing import Any
 import pytest
 
 from noria.testing import ModelServer, Turn
+from noria.testing.request import Request
 from tests.e2e.run import Place, processes_with
 
 pytestmark = pytest.mark.skipif(not os.path.exists("/proc/self/stat"), reason="looks into /proc")
@@ -142,3 +144,24 @@ def test_commands_and_tasks_do_not_see_the_keys(tmp_path: pathlib.Path) -> None:
                 assert secret.encode() not in path.read_bytes(), path
         for kept in ("SK3", "SK4", "MYVAR=keep", "PATH=", "HOME=", "LANG=C.UTF-8"):
             assert kept in sent
+
+
+def test_what_follows_a_kill_in_one_reply_sees_the_end(tmp_path: pathlib.Path, mark: str) -> None:
+    """As if the calls had run in their order."""
+
+    def script(request: Request) -> Turn:
+        done = [str(m["content"]) for m in request["messages"] if m["role"] == "tool"]
+        if not done:
+            return start(sleeps(mark))
+        if len(done) > 1:
+            return {"text": "Done."}
+        found = re.search(r"background task (t\d+)|as task (t\d+)", done[0])
+        assert found is not None, done
+        id = {"id": found[1] or found[2]}
+        return {"calls": [["task_kill", id], ["task_list", {}], ["task_output", id]]}
+
+    with ModelServer(script) as server:
+        Place(tmp_path, server.url).run("go")
+        _, killed, listed, output = [m["content"] for m in server.requests[-1]["messages"] if m["role"] == "tool"]
+    assert "was ended after" in killed and "was ended after" in listed and "was ended after" in output
+    assert processes_with(mark) == []

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import msgspec
 
-from noria.core.ports import Claims
+from noria.core.ports import EVERYTHING, Claims
 from noria.tools.result import LIMIT, ToolError, clean
 from noria.tools.run import Run
 from noria.tools.schema import tool
@@ -20,6 +20,10 @@ Wait = Annotated[float, msgspec.Meta(ge=0)]
 
 def _nothing(args: object, workspace: object) -> Claims:
     return Claims()
+
+
+def _alone(args: object, workspace: object) -> Claims:
+    return EVERYTHING  # what is asked about tasks, or touches what a task works on, is done before it or after
 
 
 @tool(read_only=True, claims=_nothing)
@@ -65,7 +69,7 @@ async def task_output(
     return text + "\n".join(notes)
 
 
-@tool(idempotent=True, claims=_nothing)
+@tool(idempotent=True, claims=_alone)
 async def task_kill(id: str, *, run: Run) -> str:
     """End a background task and everything it started."""
     task = run.processes.tasks.get(id)
