@@ -93,6 +93,23 @@ def test_what_may_run_in_each_mode(tmp_path: Path, mode: PermissionMode, verdict
                 )
 
 
+@pytest.mark.case("E05")
+@pytest.mark.parametrize(
+    "path", [".git/hooks/pre-commit", ".git/config", ".noria/config.toml", "sub/.git/hooks/x", ".git/modules/m/config"]
+)
+def test_where_programs_are_found_is_not_written_unasked(tmp_path: Path, path: str) -> None:
+    """A hook of git that a model writes runs at the person's next commit, outside of every guard."""
+    (tmp_path / ".git" / "hooks").mkdir(parents=True)
+    call = written("write_file", path=path, content="x")
+    assert ask(gates(tmp_path, "accept-edits", "person"), call) == Ask()
+    assert "is where git or noria find programs to run" in refusal(ask(gates(tmp_path, "goal"), call)).text
+    assert "is where git or noria find programs to run" in refusal(ask(gates(tmp_path, "accept-edits"), call)).text
+    assert ask(gates(tmp_path, "goal"), written("read_file", path=path)) != Ask()
+    assert ask(gates(tmp_path, "goal"), written("write_file", path=".gitignore", content="x")) != Ask()
+    plain = written("write_file", path=".git/description", content="x")
+    assert ask(gates(tmp_path, "goal"), plain) == Allow(plain.args)
+
+
 @pytest.mark.seed("D14", "W20", "D24")
 def test_an_unknown_tool_is_told_with_what_it_may_have_meant(tmp_path: Path) -> None:
     """D14, noria's form: no name is tried elsewhere; unknown is unknown, with near names."""

@@ -16,7 +16,7 @@ import msgspec
 from noria.core.content import Call, Usage
 from noria.core.events import Allow, Ask, Decided, External, Refuse, Verdict
 from noria.core.ports import Claims
-from noria.guard.modes import PERSONAL, PermissionMode, available, inside, judge, kind
+from noria.guard.modes import PERSONAL, PermissionMode, available, inside, judge, kept, kind
 from noria.guard.refusals import (
     arguments_refused,
     blocked,
@@ -215,10 +215,10 @@ class Gates:
         if ruling is not None and ruling.kind == "deny":
             return self._denied_by(call, ruling)
         strange_reads = [p for p in (*claims.reads, *claims.deep) if not inside(p, self._readable)]
-        strange_writes = [p for p in claims.writes if not inside(p, self._folders)]
+        strange_writes = [p for p in claims.writes if kept(p) or not inside(p, self._folders)]
         what = kind(tool.name, read_only=tool.read_only)
         if what == "command" and self.mode == "goal" and ">" in call.args:  # elsewhere it is asked about, or by a rule
-            strange_writes += [p for p in self._commands.redirected(call) if not inside(p, self._folders)]
+            strange_writes += [p for p in self._commands.redirected(call) if kept(p) or not inside(p, self._folders)]
         if what == "command" and judge(self.mode, what) == "ask" and self.only_reads(call):
             what = "command_read"
         found = judge(self.mode, what, reads_outside=bool(strange_reads), writes_outside=bool(strange_writes))
@@ -346,7 +346,7 @@ class Gates:
         claims = self._claims(call)
         if changed := self._changed(call, claims):
             return changed
-        outside = [p for p in claims.writes if not inside(p, self._folders)]
+        outside = [p for p in claims.writes if kept(p) or not inside(p, self._folders)]
         outside += [p for p in (*claims.reads, *claims.deep) if not inside(p, self._readable)]
         strayed = next((p for p in outside if judged is not None and p not in judged), "")
         if bound is not None and (

@@ -5,6 +5,7 @@ Pure data and two functions over it. Knows no tool's inside, asks nobody.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from typing import Literal, TypeAlias, get_args
 
@@ -90,6 +91,22 @@ def judge(mode: PermissionMode, what: Kind, *, reads_outside: bool = False, writ
 def available(mode: PermissionMode, what: Kind) -> bool:
     """Whether tools of this kind are offered in the mode at all."""
     return TABLE[what][MODES.index(mode)] != "blocked"
+
+
+_KEPT = re.compile(
+    r"/\.git/(?:hooks(?:/|$)|config(?:\.worktree)?$|modules/.*(?:/hooks(?:/|$)|/config$))|/\.noria(?:/|$)"
+)
+
+
+def kept(path: str) -> bool:
+    """Whether an absolute real path is where git or noria themselves look for programs to run: what is written there
+    runs later, when nobody asks. Writing it counts as writing outside (the sandbox keeps commands from it, too)."""
+    return _KEPT.search(path) is not None
+
+
+def why_strange(path: str) -> str:
+    """What is said of a path that counts as outside."""
+    return "is where git or noria find programs to run" if kept(path) else "is outside the workspace"
 
 
 def inside(path: str, folders: Iterable[str]) -> bool:

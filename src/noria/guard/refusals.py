@@ -13,7 +13,7 @@ import msgspec
 
 from noria.core.content import Call, Result, Status, Text, object_error
 from noria.core.events import Refuse
-from noria.guard.modes import MODES, Kind, PermissionMode, judge, kind
+from noria.guard.modes import MODES, Kind, PermissionMode, judge, kept, kind, why_strange
 
 if TYPE_CHECKING:
     from noria.guard.checked import Catalogue, Checked
@@ -58,7 +58,7 @@ def unknown(call: Call, tools: Catalogue) -> Refuse:
 
 def blocked(call: Call, mode: PermissionMode, strange: Sequence[str] = ()) -> Refuse:
     """The mode does not have it; `strange`: the paths outside for which."""
-    for_paths = f" for {strange[0]}, outside the workspace" if strange else ""
+    for_paths = f" for {strange[0]}, which {why_strange(strange[0])}" if strange else ""
     return refuse(
         call,
         "denied",
@@ -79,6 +79,9 @@ def denied(
     if not strange:
         text = f"ERROR: {call.name} would have to be asked for, and {mode} mode never asks; it was not run. "
         return refuse(call, "denied", f"{text}Do not retry it; find another way")
+    if kept(strange[0]):
+        text = f"ERROR: {call.name} was not run: {strange[0]} {why_strange(strange[0])}, and {mode} mode never asks. "
+        return refuse(call, "denied", f"{text}Do not retry it; say what a person would have to write there")
     return refuse(
         call,
         "denied",
@@ -109,11 +112,11 @@ def nobody(
         text = f"ERROR: {call.name} was not run: {asks(ruling)}, and nobody can be asked here. Do not retry it as "
         text += "it is: do what can be done without it, and say what is left. A person can be asked later with "
         return refuse(call, "denied", f"{text}--on-ask pause")
-    flags = [f"--add-dir {strange[0].rpartition('/')[0] or '/'}"] if strange else []
+    flags = [f"--add-dir {strange[0].rpartition('/')[0] or '/'}"] if strange and not kept(strange[0]) else []
     if judge(mode, what) != "run":
         flags.append(f"--permission-mode {next((m for m in MODES if judge(m, what) == 'run'), 'goal')}")
     flag = " and ".join(flags) or "--on-ask pause"
-    where = f" ({strange[0]} is outside the workspace)" if strange else ""
+    where = f" ({strange[0]} {why_strange(strange[0])})" if strange else ""
     return refuse(
         call,
         "denied",
