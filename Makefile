@@ -14,7 +14,7 @@ demo: $(VENV)/installed
 	@$(BIN)/noria demo
 
 test: $(VENV)/dev
-	$(BIN)/python -m pytest -n 2 --dist worksteal
+	$(BIN)/python -m pytest -n 4 --dist worksteal
 
 lint: $(VENV)/dev
 	$(BIN)/ruff check .
