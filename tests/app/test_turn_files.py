@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from noria.app.approvals import Answer
+from noria.app.build import Which
 from noria.app.report import Files
 from noria.app.session import Session
 from noria.app.settings import Settings
@@ -137,3 +138,23 @@ def test_a_file_that_a_command_removed_and_a_tool_made_again_is_changed(tmp_path
     (tmp_path / "work" / "a").write_text("x\n")
     writes = [call("read_file", path="a"), call("write_file", path="a", content="y\n")]
     assert told(tmp_path, writes, command("rm a"), call("write_file", path="a", content="z\n")).changed == ["a"]
+
+
+def test_a_turn_that_another_process_began_says_so(tmp_path: Path) -> None:
+    """What it did to files is in no census of this one: the next turn is told in full again."""
+    ask = settings(tmp_path, mode="default", on_ask="pause")
+
+    async def work() -> None:
+        one = ScriptedModel([say("", call("write_file", path="a", content="x"), call("list_dir"))])
+        async with await Session.open(ask, Which("named", "s"), model=one) as session:
+            assert (await session.run("go")).outcome == "requires_action"
+        two = ScriptedModel(["done", say("", command("echo x > b")), "done"])
+        async with await Session.open(settings(tmp_path), Which("named", "s"), model=two) as session:
+            await session.go_on()
+            for waits in session.asks():
+                await session.decide(waits, True)
+            report = await session.rest()
+            assert report.outcome == "completed" and "taken up again" in report.files.unknown
+            assert (await session.run("more")).files == Files(created=["b"], added=1)
+
+    asyncio.run(work())

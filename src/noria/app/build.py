@@ -295,7 +295,10 @@ async def _driver(
 
 
 async def _go_on(order: _Order, house: House, shop: _Shop) -> None:
-    """What an earlier run left beside the history: the rules that a person said for this session, and processes."""
+    """What an earlier run left beside the history: the rules that a person said for this session, processes, and what
+    it did to files in a turn that is still open."""
+    if (turn := house.driver.state.turn) is not None and turn.steps:
+        shop.toolbox.turn.take_up()
     senders = order.journal.senders
     if senders and house.gate is not None:
         from noria.app.approvals import session_rules

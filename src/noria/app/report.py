@@ -38,7 +38,7 @@ TOLD = 8  # paths of a kind that a person is told
 class Files(msgspec.Struct):
     """What became of files in the turn, whoever did it, by path (in the workspace: relative to it), sorted: the
     difference between its begin and its end. `failed`: writes that nothing made good. `added`, `removed`: lines, in the
-    files of which it is known what was there before. `unknown`: why what commands did is not in it; empty where it is.
+    files of which it is known what was there before. `unknown`: why not all of it is known; empty where it is.
     """
 
     created: list[str] = []

@@ -17,13 +17,24 @@ if TYPE_CHECKING:
 
 LARGEST = 1_000_000  # bytes of a file whose lines are counted
 KEPT = 20_000_000  # characters of texts that are kept for that
+EARLIER = "what was done before the session was taken up again is not in it"
 UNKNOWN = "what commands did is not in it: the workspace has too many files to be listed in time"
 
 
 class TurnFiles:
     """The files of the turn that runs or ran last."""
 
-    __slots__ = ("_before", "_commands", "_found", "_processes", "_room", "_texts", "_workspace", "unknown")
+    __slots__ = (
+        "_before",
+        "_commands",
+        "_earlier",
+        "_found",
+        "_processes",
+        "_room",
+        "_texts",
+        "_unknown",
+        "_workspace",
+    )
 
     def __init__(self, workspace: Workspace, processes: Processes) -> None:
         self._workspace, self._processes = workspace, processes
@@ -37,7 +48,16 @@ class TurnFiles:
         self._found: dict[str, Change] | None = None
         self._texts: dict[str, str | None] = {}  # what was in a file that a tool changed, by the path that is shown
         self._room = KEPT
-        self.unknown = ""  # why what commands did is not known; empty where it is
+        self._earlier = self._unknown = ""
+
+    def take_up(self) -> None:
+        """The turn was begun by another process, which may have changed files."""
+        self._earlier = EARLIER
+
+    @property
+    def unknown(self) -> str:
+        """Why not everything is known; empty where it is."""
+        return "; ".join(filter(None, (self._earlier, self._unknown)))
 
     def edited(self, edits: Iterable[tuple[str, str | None, str | None]]) -> None:
         """Texts that tools changed: the path that is shown, what was there (None: nothing), what is there now."""
@@ -54,7 +74,7 @@ class TurnFiles:
 
             self._commands = True
             self._before = await census(self._workspace.root, self._processes)
-            self.unknown = UNKNOWN if self._before is None else ""
+            self._unknown = UNKNOWN if self._before is None else ""
 
     async def count(self, seconds: float) -> None:
         """Find out what commands did since, in so many seconds at most; `files` has it then. A turn that waited for a
@@ -66,7 +86,7 @@ class TurnFiles:
         gone = not os.path.isdir(self._workspace.root)
         after = {} if gone else await census(self._workspace.root, self._processes, seconds)
         self._found = None if after is None else differences(self._before, after, self._workspace.changes)
-        self.unknown = UNKNOWN if after is None else ""
+        self._unknown = UNKNOWN if after is None else ""
 
     def lines(self) -> tuple[int, int]:
         """Lines that were added and removed, in the files of which it is known what was there before."""
