@@ -60,7 +60,7 @@ class Files(msgspec.Struct):
             told[-1] += f" (+{self.added} -{self.removed})"
         if self.failed:
             told.append(f"could not be written: {', '.join(self.failed[:TOLD])}")
-        return "; ".join((*told, self.unknown) if self.unknown else told)
+        return "; ".join((*told, self.unknown) if told and self.unknown else told)
 
 
 class Denial(msgspec.Struct):
