@@ -6,6 +6,7 @@ Owns: those. Must not know: any one dialect's bytes.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any, ClassVar, Generic, Protocol, TypeVar, assert_never
 
@@ -78,7 +79,7 @@ class Renamed:
 L = TypeVar("L", bound=Listed[Any])  # of K: a bound cannot say so
 
 
-class Spoken(Generic[K, L]):
+class Spoken(ABC, Generic[K, L]):
     """The base of a dialect: `K` is what it keeps of an entry, `L` its list of messages (`Listed[K]`).
 
     `path`: where requests go, below the base URL. `optional`: what of a request can be left out when the server
@@ -270,11 +271,11 @@ class Spoken(Generic[K, L]):
             listed.add(kept)
         return self._joined(system, listed, instruction, "forbidden")
 
-    def _new(self) -> L:
-        raise NotImplementedError
+    @abstractmethod
+    def _new(self) -> L: ...
 
-    def _joined(self, system: str, listed: L, instruction: str, calls: Calls) -> bytes:
-        raise NotImplementedError
+    @abstractmethod
+    def _joined(self, system: str, listed: L, instruction: str, calls: Calls) -> bytes: ...
 
     # -- entries -------------------------------------------------------------------------------------------------
 
@@ -291,15 +292,15 @@ class Spoken(Generic[K, L]):
             case _:
                 assert_never(entry)
 
-    def _prompt(self, prompt: Prompt) -> K:
-        raise NotImplementedError
+    @abstractmethod
+    def _prompt(self, prompt: Prompt) -> K: ...
 
-    def _step(self, step: Step) -> K:
-        raise NotImplementedError
+    @abstractmethod
+    def _step(self, step: Step) -> K: ...
 
+    @abstractmethod
     def _say(self, text: str) -> K:
         """What noria says on the user's side."""
-        raise NotImplementedError
 
     def _parts(self, prompt: Prompt) -> list[bytes]:
         """A prompt as parts: its memory first; an elided one is text alone."""
@@ -309,8 +310,8 @@ class Spoken(Generic[K, L]):
         parts += [self._part(p) for p in prompt.content if isinstance(p, Image) or p.text.strip()]
         return parts or [self._text(words.NOTHING)]
 
-    def _text(self, text: str) -> bytes:
-        raise NotImplementedError
+    @abstractmethod
+    def _text(self, text: str) -> bytes: ...
 
     def _part(self, part: Part) -> bytes:
         if isinstance(part, Text):
@@ -318,5 +319,5 @@ class Spoken(Generic[K, L]):
         instead = self._pictures.instead(part)
         return self._text(instead) if instead else self._picture(part)
 
-    def _picture(self, part: Image) -> bytes:
-        raise NotImplementedError
+    @abstractmethod
+    def _picture(self, part: Image) -> bytes: ...
