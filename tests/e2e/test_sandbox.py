@@ -77,12 +77,15 @@ def test_the_agents_key_is_in_no_process_that_a_command_sees(tmp_path: pathlib.P
     """In the sandbox there is no process of noria's; without one, noria has overwritten the key in its own."""
     if why := _can("bubblewrap"):
         pytest.skip(why)
-    look = "cat /proc/[0-9]*/environ /proc/$PPID/environ 2>/dev/null | tr '\\0' '\\n' | grep -c sk-test; true"
+    key = f"sk-test-{os.urandom(8).hex()}"  # others run beside this
+    look = f"cat /proc/[0-9]*/environ /proc/$PPID/environ 2>/dev/null | tr '\\0' '\\n' | grep -c {key[8:]}; true"
     with ModelServer(do(look)) as server:
-        Place(tmp_path / "with", server.url).run("go")
+        (place := Place(tmp_path / "with", server.url)).env["OPENAI_API_KEY"] = key
+        place.run("go")
         assert results(server)[0] == "0\n"
     with ModelServer(do(look)) as server:
-        Place(tmp_path / "without", server.url).run("go", "--sandbox", "off")
+        (place := Place(tmp_path / "without", server.url)).env["OPENAI_API_KEY"] = key
+        place.run("go", "--sandbox", "off")
         assert results(server)[0] == "0\n"
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from noria.context.spill import SpillFolder
@@ -118,6 +118,7 @@ _PIECES = st.lists(
 
 
 @given(_PIECES)
+@example(["\x1b", "\b", "\r", "a"])
 def test_lines_that_were_written_over_are_lines(pieces: list[str]) -> None:
     """None is lost or longer than what was printed; one that was not written over stays; again changes nothing."""
     text = "".join(pieces).replace("\r\n", "\n")

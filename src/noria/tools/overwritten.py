@@ -17,7 +17,15 @@ _MOVES = re.compile(
 def overwritten(text: str) -> str:
     """The text with each line that holds `\\r` or a backspace as it looks in the end. Other escape sequences of such a
     line are dropped; lines without them are left as they are, and so is a line that ends in `\\r` and nothing more."""
-    return "\n".join(_line(line) if "\r" in line or "\b" in line else line for line in text.split("\n"))
+    return "\n".join(_settled(line) if "\r" in line or "\b" in line else line for line in text.split("\n"))
+
+
+def _settled(line: str) -> str:
+    """The line until nothing moves any more: a backspace that had nothing to go back over may stand behind a character
+    that was written there later. Each time around there is one less."""
+    while (shown := _line(line)) != line:
+        line = shown
+    return shown
 
 
 def _line(line: str) -> str:
