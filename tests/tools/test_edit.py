@@ -151,6 +151,7 @@ def test_only_what_was_seen_is_edited(tmp_path: Path) -> None:
         (b"one\r\ntwo", "two", "2\n3", b"one\r\n2\r\n3"),
         (b"one\ntwo", "two", "2", b"one\n2"),
         (b"\xef\xbb\xbfone\r\n", "one", "1", b"\xef\xbb\xbf1\r\n"),
+        (b"one\rtwo\rthree\r", "one\ntwo", "1\n2\nmore", b"1\r2\rmore\rthree\r"),
     ],
 )
 def test_line_ends_stay_as_they_are(tmp_path: Path, before: bytes, old: str, new: str, after: bytes) -> None:

@@ -488,6 +488,10 @@ def test_line_ends_and_marks_of_a_file_stay(tmp_path: Path) -> None:
     assert marked.read_bytes() == b"\xef\xbb\xbfnew\n"
     bench.do("write_file", path="bom.txt", content="\ufeffnewer\n")
     assert marked.read_bytes() == b"\xef\xbb\xbfnewer\n"
+    early = bench.file("mac.txt", b"one\rtwo\r")
+    assert bench.do("read_file", path="mac.txt").text.startswith("one\ntwo\n[CR line ends")
+    bench.do("write_file", path="mac.txt", content="one\nTWO\n")
+    assert early.read_bytes() == b"one\rTWO\r"
     wide = bench.file("w.txt", "\ufeffä\r\n".encode("utf-16-be"))
     bench.do("read_file", path="w.txt")
     bench.do("write_file", path="w.txt", content="ö\n")

@@ -183,6 +183,8 @@ def test_where_lines_go_and_how_they_end(tmp_path: Path, before: bytes, hunk: st
         (b"a\r\nb", "-a\n+A", b"A\r\nb"),
         (b"a\r\nb", " b\n+c", b"a\r\nb\r\nc\r\n"),
         (b"\xef\xbb\xbfa\r\nb\r\n", "-a\n+A", b"\xef\xbb\xbfA\r\nb\r\n"),
+        (b"a\rb\rc\r", " a\n-b\n+B\n+BB\n c", b"a\rB\rBB\rc\r"),
+        (b"a\rb", "-a\n+A", b"A\rb"),
     ],
 )
 def test_line_ends_and_marks_stay(tmp_path: Path, before: bytes, hunk: str, after: bytes) -> None:
@@ -233,6 +235,7 @@ def test_added_lines_are_literal(tmp_path: Path) -> None:
         (wrap("*** Frobnicate File: foo"), "line 2, `*** Frobnicate File: foo`, begins no section"),
         (wrap("*** Add File: x\n+a\n\n+b"), "Each line of an added file begins with +"),
         (wrap("*** Add File:"), "names no file"),
+        (wrap("*** Environment ID: \n*** Add File: x\n+a"), "line 2, `*** Environment ID:`, names no environment"),
         (wrap("*** Update File: f"), "the update of f has no hunk"),
         (wrap("*** Update File: f\n*** Move to: g"), "run_command (git mv or mv)"),
         (wrap("*** Update File: f\n@@"), "the hunk has no lines"),
@@ -247,9 +250,25 @@ def test_what_is_no_patch_is_told_with_its_line(tmp_path: Path, patch: str, word
 
 
 def test_a_here_document_around_it_is_taken_off(tmp_path: Path) -> None:
-    for first in ("<<EOF", "<<'EOF'", '<<"EOF"', "apply_patch <<'EOF'"):
-        found, _ = patched(tmp_path, {"f": b"a\n"}, f"{first}\n" + wrap("*** Update File: f\n@@\n-a\n+b") + "\nEOF\n")
+    body = wrap("*** Update File: f\n@@\n-a\n+b")
+    for first in ("<<EOF", "<<'EOF'", '<<"EOF"', "apply_patch <<'EOF'", "apply_patch <<-EOF", "apply_patch << 'EOF'"):
+        found, _ = patched(tmp_path, {"f": b"a\n"}, f"{first}\n{body}\nEOF\n")
         assert found["f"] == b"b\n"
+    found, _ = patched(tmp_path, {"f": b"a\n"}, f"apply_patch <<'PATCH'\n\n{body}\n\nPATCH\n")
+    assert found["f"] == b"b\n"
+    _, result = patched(tmp_path, {"f": b"a\n"}, f"apply_patch <<'PATCH'\n{body}\nEOF\n")
+    assert "its first line has to be `*** Begin Patch`" in result.text
+
+
+def test_white_space_around_marks_and_an_environment_count_for_nothing(tmp_path: Path) -> None:
+    for body in (
+        "*** Update File: f\n@@\n-a\n+b\n*** End of File  ",
+        "  *** Update File: f\n@@  \n-a\n+b",
+        "*** Environment ID: local\n*** Update File: f\n@@\n-a\n+b",
+        "  *** Environment ID: local \n*** Update File: f  \n@@\n-a\n+b",
+    ):
+        found, result = patched(tmp_path, {"f": b"a\n"}, wrap(body))
+        assert found["f"] == b"b\n", result.text
 
 
 def test_a_hunk_that_does_not_fit_shows_what_is_there(tmp_path: Path) -> None:

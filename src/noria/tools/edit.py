@@ -172,6 +172,8 @@ def _apply_to_cells(sources: list[str], *, edit: Edit, shown: str, where: str) -
 def _apply(text: str, edit: Edit, like: Decoded, shown: str, where: str) -> tuple[str, int]:
     """The text after one edit, and how many places it changed. Raises ToolError."""
     old, new = edit.old_string, edit.new_string
+    if like.cr and "\r" not in old + new:  # as it was shown
+        old, new = old.replace("\n", "\r"), new.replace("\n", "\r")
     if not old:
         raise ToolError(f"{where}old_string is empty; nothing was written. Give the text to replace, or use write_file")
     if old == new:
@@ -186,7 +188,7 @@ def _apply(text: str, edit: Edit, like: Decoded, shown: str, where: str) -> tupl
         old, new = old.translate(_CONTROLS), new.translate(_CONTROLS)
         places = _places(text, old)
     if not places:
-        raise ToolError(f"{where}old_string was not found in {shown}; nothing was written. {_advice(text, old)}")
+        raise ToolError(f"{where}old_string was not found in {shown}; nothing was written. {_advice(text, old, like)}")
     if len(places) > 1 and not edit.replace_all:
         lines = ", ".join(str(text.count("\n", 0, a) + 1) for a, _ in places[:5])
         raise ToolError(
@@ -254,11 +256,12 @@ def _with_ends(text: str, start: int, end: int, new: str) -> str:
     return new.replace("\n", "\r\n") if near > 0 and text[near - 1] == "\r" else new
 
 
-def _advice(text: str, old: str) -> str:
+def _advice(text: str, old: str, like: Decoded) -> str:
     """What to do about an old_string that is not there, with the likeliest place and reason where they can be seen."""
     from noria.tools.near import difference, excerpt, nearest
 
-    lines, wanted = text.replace("\r\n", "\n").split("\n"), old.replace("\r\n", "\n").split("\n")
+    end = "\r" if like.cr else "\r\n"
+    lines, wanted = text.replace(end, "\n").split("\n"), old.replace(end, "\n").split("\n")
     if len(wanted) > 1 and not wanted[-1]:
         wanted.pop()
     start = nearest(lines, wanted)

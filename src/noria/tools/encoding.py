@@ -45,6 +45,11 @@ class Decoded(Value, frozen=True):
         return ends > 0 and self.text.count("\r\n") == ends
 
     @property
+    def cr(self) -> bool:
+        """Whether its lines end with CR alone, as they did on early Macs: there is no other line end in it."""
+        return "\n" not in self.text and "\r" in self.text
+
+    @property
     def note(self) -> str:
         """What a reader has to know of the encoding; empty for UTF-8."""
         if self.escaped:

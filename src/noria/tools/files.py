@@ -80,7 +80,8 @@ def _text(data: bytes, decoded: Decoded, shown: str, first: int, most: int) -> s
 
     if not decoded.text:
         return "(the file is empty)"
-    notes = [] if not decoded.crlf else ["CRLF line ends, kept by the tools that write"]
+    ends = "CRLF" if decoded.crlf else "CR" if decoded.cr else ""
+    notes = [f"{ends} line ends, kept by the tools that write"] if ends else []
     if decoded.note:
         notes.append(decoded.note)
     if shown.endswith(".ipynb"):
@@ -92,6 +93,8 @@ def _text(data: bytes, decoded: Decoded, shown: str, first: int, most: int) -> s
     body = data[len(decoded.bom) :]
     if decoded.encoding != "utf-8":
         body = decoded.text.encode("utf-8")
+    if decoded.cr:
+        body = body.replace(b"\r", b"\n")
     return page(body, shown, first, most, notes)
 
 
@@ -195,6 +198,8 @@ def as_before(content: str, like: Decoded | None, shown: str) -> tuple[str, byte
         return content, content.encode("utf-8")
     if like.crlf and "\r" not in content:
         content = content.replace("\n", "\r\n")
+    elif like.cr and "\r" not in content:
+        content = content.replace("\n", "\r")
     if like.escaped and "\ufffd" in content:
         raise ToolError(
             f"{shown} has bytes that are no UTF-8, and the \ufffd in the content stand for bytes that would be lost; "

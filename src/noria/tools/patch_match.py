@@ -105,6 +105,9 @@ def _index(lines: list[str], wanted: list[str], start: int) -> int:
 
 def patched(text: str, hunks: Sequence[Hunk], shown: str) -> tuple[str, list[str]]:
     """The text after all hunks, and notes for whoever wrote them. Raises ToolError for a hunk that is not found."""
+    if "\n" not in text and "\r" in text:  # line ends of early Macs
+        made, notes = patched(text.replace("\r", "\n"), hunks, shown)
+        return made.replace("\n", "\r"), notes
     lines = Lines(text)
     out: list[str] = []
     notes: list[str] = []

@@ -13,6 +13,7 @@ from typing import Literal, TypeAlias
 from noria.core.content import Value
 
 BEGIN, END, END_OF_FILE = "*** Begin Patch", "*** End Patch", "*** End of File"
+ENVIRONMENT = "*** Environment ID:"  # there is one environment: whatever stands behind it
 ADD, DELETE, UPDATE, MOVE = "*** Add File: ", "*** Delete File: ", "*** Update File: ", "*** Move to: "
 
 Mark: TypeAlias = Literal[" ", "-", "+"]
@@ -72,7 +73,9 @@ def parse(patch: str) -> list[Section]:
         raise PatchError(f"its last line has to be `{END}`, not {_quoted(lines[-1])}: it may have been cut")
     reader = _Reader(lines[:-1])
     reader.at = 1
-    if reader.at < len(reader.lines) and reader.lines[1].startswith("*** Environment ID:"):
+    if len(reader.lines) > 1 and (first := reader.lines[1].strip()).startswith(ENVIRONMENT):
+        if first == ENVIRONMENT:
+            raise PatchError(f"line 2, {_quoted(first)}, names no environment: leave it out")
         reader.at = 2
     sections: list[Section] = []
     while reader.skip_blank():
@@ -83,10 +86,19 @@ def parse(patch: str) -> list[Section]:
 
 
 def _unwrapped(lines: list[str]) -> list[str]:
-    """The lines without a here-document's first and last."""
-    first = lines[0].strip().removeprefix("apply_patch").strip()
-    if first in ("<<EOF", "<<'EOF'", '<<"EOF"') and len(lines) >= 4 and lines[-1].strip().endswith("EOF"):
-        return lines[1:-1]
+    """The lines without a here-document's first and last, whatever word it ends with."""
+    opening, last = lines[0].strip().removeprefix("apply_patch").strip(), lines[-1].strip()
+    if not opening.startswith("<<") or len(lines) < 4:
+        return lines
+    word = opening.removeprefix("<<").removeprefix("-").strip()
+    word = word[1:-1] if len(word) > 2 and word[0] == word[-1] and word[0] in "'\"" else word
+    if not word.isidentifier() or not last.endswith(word):
+        return lines
+    lines = lines[1:-1]
+    while lines and not lines[0].strip():
+        lines = lines[1:]
+    while lines and not lines[-1].strip():
+        lines = lines[:-1]
     return lines
 
 
@@ -162,7 +174,7 @@ class _Reader:
         end = False
         while self.at < len(self.lines) and not end:
             line = self.lines[self.at]
-            if line == END_OF_FILE and lines:
+            if line.rstrip() == END_OF_FILE and lines:
                 end = True
             elif (mark := _MARKS.get(line[:1])) is not None:
                 lines.append((mark, line[1:]))

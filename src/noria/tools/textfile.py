@@ -143,5 +143,5 @@ def check_seen(workspace: Workspace, real: str, found: Loaded) -> None:
     if text is None or text.escaped:
         raise ToolError(f"{shown} {what}; nothing was written. Read it with read_file, then decide again")
     workspace.seen[real] = found.stamp
-    body = text.text.replace("\r\n", "\n") or "(the file is empty)"
+    body = text.text.replace("\r" if text.cr else "\r\n", "\n") or "(the file is empty)"
     raise ToolError(f"{shown} {what}; nothing was written. This is what it holds now; decide again:\n{body}")
