@@ -1,6 +1,7 @@
 """The journal's statements: every read and write of the tables, and what their failures mean to the rest.
 
-Owns: the one connection of a process, and SQL. Must not know: threads, or what an event says.
+Owns: the one connection of a process, and SQL. Must not know: threads (one at a time uses it: writer.py), or what an
+event says.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from noria.sessions.memory import KEPT_SNAPSHOTS
 from noria.sessions.record import Info, NewSession, Pending, RawRow
 
 IMPATIENT_MS = 20  # how long a commit waits after one waited in vain: unsaved work must not stutter at every event
+LOGGED = 1_000  # pages in the log, about, from which on they are folded into the file
 
 INFO = """
 SELECT id, name, workspace, title, outcome, created,
@@ -35,14 +37,15 @@ class Database:
         self._connection: sqlite3.Connection | None = None
         self._reader: sqlite3.Connection | None = None
         self._file: os.stat_result | None = None
-        self._patience = BUSY_MS
-        self._opened, self.fresh = 0, False
+        self._patience = self._wanted = BUSY_MS  # what the connection has, and what the thread's next write is to have
+        self._opened, self._logged, self.fresh = 0, 0, False
 
     def writable(self) -> sqlite3.Connection:
         """The connection. Raises NotSaved where it cannot be had now, JournalError where it never can."""
         if self._connection is None:
             with self._writing():
                 self._connection, notice = open_file(self.path)
+                self._patience = BUSY_MS
                 self._file = self.path and os.stat(self.path)
                 self.fresh = is_fresh(self.path)
             self._opened += 1
@@ -90,6 +93,35 @@ class Database:
             self.settle()
         return keys
 
+    def write_at_once(self, batch: Pending, rows: Sequence[RawRow]) -> bool:
+        """Write the rows if nothing has to be waited for and all is as it was; whether they are written. Whoever calls
+        has the database meanwhile. False: nothing has changed, and `write` tells why, if it cannot, either."""
+        connection = self._connection
+        if connection is None or batch.key is None or batch.seen != self._opened or self._logged >= LOGGED:
+            return False
+        if batch.unsaved or batch.attachments or not (batch.lease is None or batch.lease.held):
+            return False
+        if self.path and self._file and not _same(self.path, self._file):
+            return False
+        try:
+            self._wait_at_most(0)
+            with transaction(connection):
+                self._write_rows(connection, batch.key, rows)
+        except (sqlite3.Error, ValueError, OverflowError):
+            return False
+        return True
+
+    def fold_log(self) -> None:
+        """Copy the log into the file when it has grown: SQLite's own way would do it in whichever commit comes next,
+        and that may be one that nobody should wait for."""
+        if self._logged < LOGGED or not self._connection:
+            return
+        self._logged = 0
+        try:
+            self._connection.execute("PRAGMA wal_checkpoint(PASSIVE)")
+        except sqlite3.Error:
+            pass  # whoever writes next is told why
+
     def settle(self) -> None:
         """Synchronise a new file, once: in a quiet moment, or before a synchronised append is told."""
         if not self.fresh or not self._connection:
@@ -99,7 +131,7 @@ class Database:
             busy, logged, copied = self._connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
             self.fresh = bool(busy) or logged != copied
             begin_log(self._connection)
-            self._patience = BUSY_MS
+            self._patience, self._logged = BUSY_MS, 0
         except sqlite3.Error:
             self.fresh = True  # whoever writes next is told why
 
@@ -112,10 +144,15 @@ class Database:
             values = (each.digest, each.media_type, each.data)
             connection.execute("INSERT OR IGNORE INTO attachment VALUES (?, ?, ?)", values)
             connection.execute("INSERT OR IGNORE INTO attached VALUES (?, ?)", (key, each.digest))
-        connection.executemany("INSERT INTO row VALUES (?, ?, ?, ?, ?, ?, ?)", [(key, *row) for row in batch.rows])
+            self._logged += len(each.data) // 4_096
+        self._write_rows(connection, key, batch.rows)
         if batch.title:
             connection.execute("UPDATE session SET title = ? WHERE key = ? AND title = ''", (batch.title, key))
         return key
+
+    def _write_rows(self, connection: sqlite3.Connection, key: int, rows: Sequence[RawRow]) -> None:
+        connection.executemany("INSERT INTO row VALUES (?, ?, ?, ?, ?, ?, ?)", [(key, *row) for row in rows])
+        self._logged += 4 + sum(len(row[2]) + len(row[3]) for row in rows) // 2_048
 
     def snapshot(self, key: int, seq: int, body: bytes, outcome: str | None) -> None:
         """Keep a snapshot, drop all but the newest two, and note how the last turn ended."""
@@ -126,6 +163,7 @@ class Database:
                 " (SELECT seq FROM snapshot WHERE session = ? ORDER BY seq DESC LIMIT ?)",
                 (key, key, KEPT_SNAPSHOTS),
             )
+            self._logged += 4 + len(body) // 2_048
             if outcome is not None:
                 connection.execute("UPDATE session SET outcome = ? WHERE key = ?", (outcome, key))
 
@@ -140,6 +178,7 @@ class Database:
                     (key, source, seq),
                 )
             connection.execute("INSERT INTO attached SELECT ?, digest FROM attached WHERE session = ?", (key, source))
+            self._logged = LOGGED
             return key
 
     def delete(self, key: int) -> None:
@@ -199,6 +238,7 @@ class Database:
     @contextmanager
     def _reading(self) -> Iterator[None]:
         try:
+            self._wait_at_most(self._wanted)
             yield
         except sqlite3.Error as error:
             if is_busy(error):
@@ -212,17 +252,18 @@ class Database:
     @contextmanager
     def _writing(self) -> Iterator[None]:
         try:
+            self._wait_at_most(self._wanted)
             yield
         except sqlite3.IntegrityError as error:
             raise JournalError(f"the session was written by somebody else meanwhile ({error})") from error
         except sqlite3.Error as error:
-            self._wait_at_most(IMPATIENT_MS if is_busy(error) else BUSY_MS)
+            self._wanted = IMPATIENT_MS if is_busy(error) else BUSY_MS
             raise NotSaved(cause(error, self.path)) from error
         except OSError as error:
             raise NotSaved(cause(error, self.path)) from error
         except (ValueError, OverflowError) as error:
             raise JournalError(f"no journal can hold this: {error}") from error
-        self._wait_at_most(BUSY_MS)
+        self._wanted = BUSY_MS
 
     def _wait_at_most(self, ms: int) -> None:
         if self._connection and self._patience != ms:

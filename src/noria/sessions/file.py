@@ -50,7 +50,7 @@ def open_file(path: Path | None) -> tuple[sqlite3.Connection, str]:
     OSError where it cannot be had now, JournalError where a newer noria made it.
     """
     if path is None:
-        connection = sqlite3.connect(":memory:", isolation_level=None)
+        connection = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
         _make(connection, Path(":memory:"))
         return connection, ""
     _make_file(path)
@@ -111,7 +111,7 @@ def transaction(connection: sqlite3.Connection) -> Iterator[sqlite3.Connection]:
 
 def _probed(path: Path) -> sqlite3.Connection:
     """A connection to a database that is noria's, made so where the file is new. Raises Unreadable."""
-    connection = sqlite3.connect(path, timeout=BUSY_MS / 1_000, isolation_level=None)
+    connection = sqlite3.connect(path, timeout=BUSY_MS / 1_000, isolation_level=None, check_same_thread=False)
     ready = False
     try:
         if not _is_noria(connection, path):
@@ -120,6 +120,7 @@ def _probed(path: Path) -> sqlite3.Connection:
             _patiently(lambda: connection.execute("PRAGMA journal_mode = WAL"))
             _make(connection, path)
         connection.execute("PRAGMA synchronous = NORMAL")
+        connection.execute("PRAGMA wal_autocheckpoint = 0")  # see Database.fold_log
         connection.execute("PRAGMA fullfsync = 1")  # means something on macOS only, where fsync alone is not enough
         begin_log(connection)
         ready = True

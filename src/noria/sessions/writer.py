@@ -1,12 +1,14 @@
-"""The one thread that touches the database: what arrives together is committed together, in the order it came.
+"""The thread that writes to the database: what arrives together is committed together, in the order it came. Rows that
+nothing has to wait for are committed by whoever appends them, at once: two changes of thread less.
 
-Owns: the thread, its queue, and who is told what came of it. Must not know: SQL, or what a row says.
+Owns: the thread, its queue, whose turn it is, and who is told what came of it. Must not know: SQL, or what a row says.
 """
 
 from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from queue import Empty, SimpleQueue
@@ -19,6 +21,9 @@ if TYPE_CHECKING:
     from noria.sessions.database import Database
 
 SETTLE_AFTER = 0.2  # seconds of quiet before a new file is synchronised: not while a program starts
+AT_ONCE = 1 << 16  # characters of rows that may be written by the one who appends them
+SLOW = 0.005  # seconds that such a write may take; a disk that takes longer is left to the thread
+MISTRUST = 10.0  # for so many seconds
 T = TypeVar("T")
 Told: TypeAlias = Callable[["T | NoriaError"], object]
 
@@ -52,6 +57,10 @@ class Writer:
 
     def __init__(self, path: Path | None) -> None:
         self._jobs: SimpleQueue[_Job] = SimpleQueue()
+        self._asked = self._done = 0  # jobs; where they are as many, none waits or is being done
+        self._counting, self._turn = threading.Lock(), threading.Lock()  # `_turn`: who has the database
+        self._database: Database | None = None
+        self._slow_until = 0.0
         self._ended = False
         threading.Thread(target=self._run, args=(path,), name="noria-journal", daemon=True).start()
 
@@ -77,7 +86,12 @@ class Writer:
         """Write the rows, after those of their session that still wait; how many were written. Raises NotSaved: then
         they wait, too; JournalError where this is not the session's only writer. A caller that is cancelled does not
         take its rows back.
+
+        What has to be synchronised, what is large or carries a title, and whatever somebody waits before is left to the
+        thread; the rest is written here, unless the disk was slow just now.
         """
+        if not sync and not title and self._at_once(pending, rows):
+            return len(rows)
         told, answer = _letter()
         self._put(_Append(pending, rows, title, sync, told))
         return _unwrap(await answer)
@@ -89,7 +103,27 @@ class Writer:
             self._put(_Stop(told))
             await answer
 
+    def _at_once(self, pending: Pending, rows: list[RawRow]) -> bool:
+        """Write the rows on this thread, where that takes no waiting; whether they are written. Else nothing is
+        changed."""
+        now = time.monotonic()
+        if now < self._slow_until or sum(len(row[2]) for row in rows) > AT_ONCE:
+            return False
+        if self._done != self._asked or not self._turn.acquire(blocking=False):
+            return False
+        try:
+            if self._done != self._asked or self._ended or self._database is None:
+                return False
+            written = self._database.write_at_once(pending, rows)
+        finally:
+            self._turn.release()
+        if time.monotonic() - now > SLOW:
+            self._slow_until = now + MISTRUST
+        return written
+
     def _put(self, job: _Job) -> None:
+        with self._counting:
+            self._asked += 1
         self._jobs.put(job)
         if self._ended:
             self._refuse_the_rest()
@@ -105,16 +139,21 @@ class Writer:
                 database.writable()
             except NoriaError:
                 pass  # it is tried again, and told, when somebody asks for it
+            self._database = database
             while stop is None:
                 jobs = self._arrived(SETTLE_AFTER if database.fresh and not tried else None)
-                if jobs:
-                    stop = _perform(database, jobs)
-                else:
-                    database.settle()
+                with self._turn:
+                    if jobs:
+                        stop = _perform(database, jobs)
+                    else:
+                        database.settle()
+                    database.fold_log()
+                    self._done += len(jobs)
                 tried = not jobs
         finally:
-            database.close()
-            self._ended = True
+            with self._turn:
+                database.close()
+                self._ended = True
             self._refuse_the_rest()
             if stop:
                 stop.told(None)
