@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from concurrent.futures import CancelledError as FutureCancelled
 from concurrent.futures import Executor, Future
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import msgspec
 
 from noria.core.content import Call, Result, Status, Text
+from noria.core.errors import words_of
 from noria.core.events import Handle
 from noria.core.ports import EVERYTHING, Claims
 from noria.tools.check import Unfit
@@ -66,6 +66,9 @@ class Toolbox:
         self.todos: list[Todo] = []  # the list that todo_write keeps, for whoever shows it
         self._threads = threads
         self._shared = threads is not None
+        self._fitted: tuple[Tool, str, dict[str, Any]] | None = (
+            None  # the arguments of the last call that was looked at
+        )
 
     def claims(self, call: Call) -> Claims:
         """What the call touches, from its arguments. What cannot be told is everything."""
@@ -73,10 +76,19 @@ class Toolbox:
         if tool is None:
             return Claims()  # it will only be refused
         try:
-            claims = tool.claims(tool.fitted(msgspec.json.decode(call.args)), self.workspace)
+            claims = tool.claims(self._arguments(tool, call), self.workspace)
             return self._narrowed(call, claims) if claims.everything and tool.launches else claims
         except Exception:  # noqa: BLE001 - a tool's own declaration: whatever it raises, the call is kept alone
             return EVERYTHING
+
+    def _arguments(self, tool: Tool, call: Call) -> dict[str, Any]:
+        """The call's arguments as its schema has them. Those of a command, which is asked about often, are kept until
+        the next. Raises Unfit, DecodeError."""
+        if not tool.launches:
+            return tool.fitted(msgspec.json.decode(call.args))
+        if self._fitted is None or self._fitted[0] is not tool or self._fitted[1] != call.args:
+            self._fitted = tool, call.args, tool.fitted(msgspec.json.decode(call.args))
+        return self._fitted[2]
 
     def _narrowed(self, call: Call, claims: Claims) -> Claims:
         """A command that certainly only reads reads the workspace, no more; but where it goes to another folder, what
@@ -288,10 +300,12 @@ async def guarded(name: str, work: Callable[[], Awaitable[Any]]) -> Any:
         if task is not None and task.cancelling():
             raise
         return Failure(f"{name} failed: it was cancelled from within")
-    except (SystemExit, GeneratorExit, FutureCancelled) as error:  # a tool may not end the program
-        return Failure(f"{name} failed: {type(error).__name__}: {error}")
-    except Exception as error:  # noqa: BLE001 - tools are anybody's code: every error of theirs is the model's input
-        return Failure(f"{name} failed: {type(error).__name__}: {error}")
+    except KeyboardInterrupt:  # a person's own
+        raise
+    except BaseException as error:  # noqa: BLE001 - tools are anybody's code: every error of theirs is the model's input
+        return Failure(
+            f"{name} failed: {words_of(error)}"
+        )  # SystemExit and a panic too: a tool may not end the program
 
 
 def _held_back(function: Callable[[], Any]) -> Any:
