@@ -288,11 +288,28 @@ def test_an_approval_callback(kind: str) -> None:
     run(work())
 
 
-@pytest.mark.parametrize("wrong", ["raises", "none", "nothing awaited"])
+class Panic(BaseException):
+    """As compiled extensions raise: no Exception."""
+
+
+class Mute(Exception):
+    """One that cannot even say what it is."""
+
+    def __str__(self) -> str:
+        raise ValueError("no words")
+
+
+@pytest.mark.parametrize("wrong", ["raises", "panics", "mute", "cancelled", "none", "nothing awaited"])
 def test_a_callback_that_fails_lets_nothing_through(wrong: str) -> None:
     def approve(what: Approval) -> bool:
         if wrong == "raises":
             raise KeyError("x")
+        if wrong == "panics":
+            raise Panic("out of bounds")
+        if wrong == "mute":
+            raise Mute
+        if wrong == "cancelled":
+            raise asyncio.CancelledError
         return None if wrong == "none" else print  # type: ignore[return-value]
 
     async def work() -> None:

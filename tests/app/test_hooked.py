@@ -747,6 +747,12 @@ async def later(event):
     return None
 def broken(event): raise ValueError("oh")
 def quits(event): raise SystemExit(0)
+class Panic(BaseException): pass
+class Mute(Exception):
+    def __str__(self): raise ValueError("no words")
+def panics(event): raise Panic("oh")
+async def panics_later(event): raise Panic("oh")
+def mute(event): raise Mute
 def odd(event): return 7
 def strange(event): return {"reason": object()}
 def slow(event):
@@ -760,7 +766,10 @@ def slow(event):
         ("deny", False, "blocked by PreToolUse hook: no run_command"),
         ("later", True, ""),
         ("broken", False, "it raised ValueError: oh"),
-        ("quits", False, "SystemExit"),
+        ("quits", False, "it raised SystemExit: 0"),
+        ("panics", False, "it raised Panic: oh"),
+        ("panics_later", False, "it raised Panic: oh"),
+        ("mute", False, "it raised Mute (it has no words: ValueError)"),
         ("odd", False, "it returned int, and not a dict or None"),
         ("strange", False, "what it returned is no JSON"),
         ("slow", False, "it took longer than its timeout of 0.5 s"),

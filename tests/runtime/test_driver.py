@@ -353,10 +353,15 @@ def test_a_client_event_that_does_not_fit_is_refused_and_not_journalled(tmp_path
     go(main)
 
 
-def test_a_port_that_raises_is_a_failure_of_its_effect(tmp_path: pathlib.Path) -> None:
+class Panic(BaseException):
+    """As compiled extensions raise: no Exception."""
+
+
+@pytest.mark.parametrize("kind", [ValueError, Panic])
+def test_a_port_that_raises_is_a_failure_of_its_effect(tmp_path: pathlib.Path, kind: type[BaseException]) -> None:
     class Broken:
         async def reply(self, request: ModelRequest, emit: Emit) -> Answered | Failure:
-            raise ValueError("no such thing")
+            raise kind("no such thing")
 
     async def main() -> None:
         rig = await Rig(tmp_path, []).open()

@@ -21,6 +21,17 @@ from noria.tools.schema import tool
 from tests.tools.helpers import Bench, call, living
 
 
+class Panic(BaseException):
+    """As compiled extensions and test frameworks raise: no Exception."""
+
+
+class Mute(Exception):
+    """One that cannot even say what it is."""
+
+    def __str__(self) -> str:
+        raise ValueError("no words")
+
+
 @tool
 def boom(kind: str) -> str:
     """Fail in one of many ways."""
@@ -39,6 +50,10 @@ def boom(kind: str) -> str:
             raise StopIteration
         case "deep":
             return boom.function(kind)
+        case "panic":
+            raise Panic("out of bounds")
+        case "mute":
+            raise Mute
         case "expected":
             raise ToolError("no such city; give another")
         case "silent":
@@ -78,6 +93,8 @@ def image() -> list[Any]:
         ("exit", "ERROR: {} failed: SystemExit: 3"),
         ("stop", "ERROR: {} failed: RuntimeError: coroutine raised StopIteration"),
         ("deep", "ERROR: {} failed: RecursionError: maximum recursion depth exceeded"),
+        ("panic", "ERROR: {} failed: Panic: out of bounds"),
+        ("mute", "ERROR: {} failed: Mute (it has no words: ValueError)"),
         ("expected", "ERROR: no such city; give another"),
         ("silent", "ERROR: {} failed"),
         ("object", "ERROR: {} failed: it returned what is no text"),

@@ -7,6 +7,7 @@ it came with: it is written with it or not at all, is found again when the sessi
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 import os
 import time
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 import msgspec
 
 from noria.core.content import Call
-from noria.core.errors import IllegalEvent, UsageError
+from noria.core.errors import IllegalEvent, UsageError, words_of
 from noria.guard.modes import PermissionMode
 
 if TYPE_CHECKING:
@@ -82,10 +83,15 @@ async def put(session: Session, approve: Approve) -> Report:
         if not asks:
             return report
         try:
-            said = approve(session.approval(asks[0]))
-            answer = _answer(asks[0].call, await said if inspect.isawaitable(said) else said)
-        except Exception as error:  # noqa: BLE001 - whatever is wrong with a guard, it must not let through
-            answer = Answer(False, f"the check failed: {type(error).__name__}: {error}")
+            given = approve(session.approval(asks[0]))
+            answer = _answer(asks[0].call, await given if inspect.isawaitable(given) else given)
+        except (KeyboardInterrupt, SystemExit):
+            raise
+        except BaseException as error:
+            task = asyncio.current_task()
+            if isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling():
+                raise
+            answer = Answer(False, f"the check failed: {words_of(error)}")
             session.notify("error", f"{asks[0].call.name} was refused, for approve failed: {answer.reason}")
         try:
             await session.say(asks[0], answer)

@@ -19,6 +19,7 @@ from noria.app.hook_list import Hook as HookFunction
 from noria.app.result import messages
 from noria.core import events as ev
 from noria.core.effects import RunTool
+from noria.core.errors import words_of
 from noria.core.state import Policy
 from noria.guard.gates import Gates
 from noria.guard.hook_models import AroundModel
@@ -281,8 +282,10 @@ async def _call(
         if task is not None and task.cancelling():
             raise
         return Answer(failed="it cancelled itself")
-    except (Exception, SystemExit) as error:  # noqa: BLE001 - anybody's code: whatever it raises is no verdict
-        return Answer(failed=f"it raised {type(error).__name__}: {error}")
+    except KeyboardInterrupt:  # a person's own
+        raise
+    except BaseException as error:  # noqa: BLE001 - anybody's code: whatever it raises is no verdict
+        return Answer(failed=f"it raised {words_of(error)}")
     if returned is None:
         return Answer()
     if not isinstance(returned, dict):
@@ -302,26 +305,27 @@ async def _in_thread(function: Callable[[dict[str, Any]], Any], given: dict[str,
     import threading
 
     loop = asyncio.get_running_loop()
-    done: asyncio.Future[Any] = loop.create_future()
+    done: asyncio.Future[tuple[Any, BaseException | None]] = loop.create_future()
 
     def settle(value: Any, error: BaseException | None) -> None:
-        if done.done():
-            return
-        if error is None:
-            done.set_result(value)
-        else:
-            done.set_exception(error)
+        if not done.done():
+            done.set_result((value, error))  # as a value: a future cannot carry every exception
 
     def work() -> None:
         value, failed = None, None
         try:
             value = function(given)
+        except KeyboardInterrupt:  # a person's own goes to the main thread
+            failed = RuntimeError("KeyboardInterrupt")
         except BaseException as error:  # noqa: BLE001 - it is raised again by the one who waits
-            failed = error if isinstance(error, Exception) else RuntimeError(f"{type(error).__name__}: {error}")
+            failed = error
         try:
             loop.call_soon_threadsafe(settle, value, failed)
         except RuntimeError:
             pass  # the loop is over: nobody waits any more
 
     threading.Thread(target=work, name="noria-hook", daemon=True).start()
-    return await done
+    value, failed = await done
+    if failed is not None:
+        raise failed
+    return value

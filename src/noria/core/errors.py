@@ -69,3 +69,12 @@ class PromptBlocked(NoriaError):
 
 class UsageError(NoriaError):
     """What a person asked for cannot be done as asked. The text is one line: the cause and what to do."""
+
+
+def words_of(error: BaseException) -> str:
+    """The kind of an error and its message, `ValueError: no such row`; also of one whose message cannot be made."""
+    name = type(error).__name__
+    try:
+        return f"{name}: {error}"
+    except Exception as worse:  # noqa: BLE001 - the error is anybody's code, and so is what says its message
+        return f"{name} (it has no words: {type(worse).__name__})"

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from noria.core.content import Call, Result, Status, Text, object_error
+from noria.core.errors import words_of
 from noria.core.events import Refuse
 from noria.guard.modes import MODES, Kind, PermissionMode, judge, kept, kind, why_strange
 
@@ -133,11 +134,10 @@ def cannot_work(call: Call, why: str) -> Refuse:
 
 def check_failed(call: Call, error: Exception) -> Refuse:
     """A guard or a hook failed."""
-    reason = f"{type(error).__name__}: {error}"
     return refuse(
         call,
         "denied",
-        f"ERROR: {call.name} was not run: the check before it failed ({reason}). Do not retry it; say so",
+        f"ERROR: {call.name} was not run: the check before it failed ({words_of(error)}). Do not retry it; say so",
     )
 
 

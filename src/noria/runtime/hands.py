@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable
 
 from noria.core import effects as fx
 from noria.core import events as ev
-from noria.core.errors import NoriaError
+from noria.core.errors import NoriaError, words_of
 from noria.core.ports import Execution, Gate, Toolbox
 from noria.core.state import Executing, Sampling, State
 from noria.runtime.early import Early
@@ -108,8 +108,10 @@ class Hands:
             if task is not None and task.cancelling():
                 raise
             self._answer(ev.Failed(run.id, "internal", detail="the tool cancelled itself"))
-        except Exception as error:  # noqa: BLE001 - whatever a toolbox raises is its bug, and the call's failure [23]
-            self._answer(ev.Failed(run.id, "internal", detail=f"{type(error).__name__}: {error}"))
+        except (KeyboardInterrupt, SystemExit):
+            raise
+        except BaseException as error:  # noqa: BLE001 - what a toolbox raises is its bug, and the call's failure [23]
+            self._answer(ev.Failed(run.id, "internal", detail=words_of(error)))
 
     def _over(self, run: fx.RunTool, ticket: Ticket) -> None:
         """The task has ended, one way or another: what is unfinished is reaped, and only then its claims are free."""

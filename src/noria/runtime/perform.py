@@ -16,6 +16,7 @@ import msgspec
 from noria.core import effects as fx
 from noria.core import events as ev
 from noria.core.content import Call, Reply, Text
+from noria.core.errors import words_of
 from noria.core.ports import (
     Answered,
     CallReady,
@@ -96,9 +97,11 @@ class Performer:
                 if task is not None and task.cancelling():
                     raise
                 event = ev.Failed(effect, "internal", detail="it cancelled itself")
-            except Exception as error:  # noqa: BLE001 - a port's bug is a failure of its effect; the cause is told
-                self._bus.publish(Notice("error", f"internal error: {type(error).__name__}: {error}"))
-                event = ev.Failed(effect, "internal", detail=f"{type(error).__name__}: {error}")
+            except (KeyboardInterrupt, SystemExit):
+                raise
+            except BaseException as error:  # noqa: BLE001 - a port's bug is a failure of its effect; the cause is told
+                self._bus.publish(Notice("error", f"internal error: {words_of(error)}"))
+                event = ev.Failed(effect, "internal", detail=words_of(error))
             finally:
                 self._tasks.pop(effect, None)
             self._answer(event)

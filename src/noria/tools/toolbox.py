@@ -302,10 +302,8 @@ async def guarded(name: str, work: Callable[[], Awaitable[Any]]) -> Any:
         return Failure(f"{name} failed: it was cancelled from within")
     except KeyboardInterrupt:  # a person's own
         raise
-    except BaseException as error:  # noqa: BLE001 - tools are anybody's code: every error of theirs is the model's input
-        return Failure(
-            f"{name} failed: {words_of(error)}"
-        )  # SystemExit and a panic too: a tool may not end the program
+    except BaseException as error:  # noqa: BLE001 - anybody's code: every error of it is the model's input
+        return Failure(f"{name} failed: {words_of(error)}")  # SystemExit too: a tool ends no program
 
 
 def _held_back(function: Callable[[], Any]) -> Any:
