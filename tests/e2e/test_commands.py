@@ -93,6 +93,26 @@ def test_the_folder_of_the_commands_goes_away(tmp_path: pathlib.Path) -> None:
     assert said[3] == f"{place.work.resolve()}\n"
 
 
+@pytest.mark.case("D06")
+def test_the_workspace_itself_goes_away_and_is_made_again(tmp_path: pathlib.Path) -> None:
+    """What still works says so, without a word of the folder that the program itself was started in."""
+    turns: list[Turn] = [
+        *do('rm -rf "$PWD"', "echo hi"),
+        {"text": "", "calls": [["list_dir", {}], ["grep", {"pattern": "x"}], ["read_file", {"path": "a"}]]},
+        {"text": "", "calls": [["write_file", {"path": "n/a.txt", "content": "x\n"}]]},
+        *do("cat n/a.txt"),
+    ]
+    with ModelServer([*turns, {"text": "Done."}]) as server:
+        status, result, _ = Place(tmp_path, server.url).run("go", "--sandbox", "off")
+        checked(server)
+        said = results(server)
+    assert status == 0
+    assert said[0] == "(no output)" and said[1].startswith("ERROR: the workspace ") and "write_file" in said[1]
+    assert all(each.startswith("ERROR: ") for each in said[2:5])
+    assert said[5:] == ["created n/a.txt (1 line, 2 bytes)", "x\n"]
+    assert result["files"]["created"] == ["n/a.txt"]
+
+
 @pytest.mark.case("B05")
 @pytest.mark.parametrize("label", ["length", "tool_calls"])
 def test_a_command_that_was_cut_is_not_run(tmp_path: pathlib.Path, label: str) -> None:

@@ -118,7 +118,7 @@ class NestedGuidance:
         blocks: list[str] = []
         for folder in self._new(claims):
             path = _named(folder)
-            real = os.path.realpath(path)
+            real = os.path.realpath(path) if path else ""
             if not path or path in (*claims.reads, *claims.writes) or real in (*claims.reads, *claims.writes):
                 continue  # there is none, or the call was about this very file
             text = _read(path, real, notices, workspace=self._workspace)
