@@ -19,7 +19,7 @@ from noria.cli.files import images, named
 from noria.cli.lines import Reader
 from noria.cli.output import tell, tell_files
 from noria.cli.progress import BOLD, DIM, PLAIN, colourful
-from noria.cli.run import TERMINATED, configured, which
+from noria.cli.run import STARTED, TERMINATED, configured, settle, which
 from noria.cli.screen import Screen
 from noria.core.errors import IllegalEvent, JournalError, PromptBlocked, UsageError
 from noria.core.state import Idle
@@ -89,6 +89,7 @@ class Interactive:
         from noria.app.session import Session
 
         session = await Session.open(self._settings, which(self._args), can_ask=True)
+        asyncio.get_running_loop().call_later(STARTED, settle)
         seen = session.watch()
         watcher = asyncio.create_task(self._watch(seen))
         self._told = session.state.ended.turn if session.state.ended else 0

@@ -5,6 +5,7 @@ Owns: dispatch and the last line of an error. Must not know: how a run goes (run
 
 from __future__ import annotations
 
+import gc
 import sys
 from collections.abc import Sequence
 
@@ -59,6 +60,8 @@ def crashed(error: Exception) -> int:
 
 def _dispatch(argv: Sequence[str]) -> int:
     command = argv[0] if argv else ""
+    if command[:1] != "-":
+        gc.enable()  # a run of the agent enables it when it has begun (run.settle)
     if command == "demo":
         from noria.cli.demo import demo
 

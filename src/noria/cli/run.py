@@ -6,6 +6,7 @@ Owns: the order of these, signals, exit statuses, and who is asked. Must not kno
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import signal
 import sys
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
 STATUS = {"completed": 0, "failed": 1, "requires_action": 4, "interrupted": 130}
 LIMIT, USAGE, TERMINATED = 3, 2, 143
+STARTED = 0.5  # seconds after which what the first request needs is loaded
 
 
 def headless(args: Namespace) -> int:
@@ -98,6 +100,12 @@ def stopped_before(args: Namespace) -> None:
         print_result(refused("", "interrupted"), args.output_format)
 
 
+def settle() -> None:
+    """The start is over: garbage is collected from now on, and what was loaded is left out of it."""
+    gc.freeze()
+    gc.enable()
+
+
 def options(args: Namespace) -> Options:
     """The flags as the app takes them."""
     from noria.app.settings import Options
@@ -156,6 +164,7 @@ class Run:
                 settings, which(self._args), can_ask=terminal is not None or reads,
                 brought=extras.brought if extras else None,
             )  # fmt: skip
+            asyncio.get_running_loop().call_later(STARTED, settle)
             seen = session.watch()
             watcher = asyncio.create_task(self._watch(seen))
             for notice in session.notices:
