@@ -56,6 +56,22 @@ class TestIndexMissing:
     def test_arguments_alone_go_to_the_open_call(self) -> None:
         assert chunks(fn("", "read", id="c1"), fn('{"path"'), fn(':"a"}')) == [("c1", "read", A)]
 
+    def test_a_whole_message_after_a_delta_that_says_nothing(self) -> None:
+        message = {"choices": [{"message": {"role": "assistant", "tool_calls": [fn(A, "read", id="c1")]}}]}
+        assert calls(read([sse(delta(role="assistant", content=None), message, delta("tool_calls"))])) == [
+            ("c1", "read", A)
+        ]
+
+    def test_only_what_follows_has_an_index(self) -> None:
+        assert chunks(fn("", "read", id="c1", index=None), fn(A, index=0)) == [("c1", "read", A)]
+        assert chunks(fn("", "read", id="c1"), fn('{"path"', index=3), fn(':"a"}', index=3)) == [("c1", "read", A)]
+        both = [fn("", "read", id="c1"), fn("", "read", id="c2")]
+        assert chunks(both, fn(B, index=1), fn(A, index=0)) == [("c1", "read", A), ("c2", "read", B)]
+        assert chunks(both, fn(B, id="c2", index=7), fn(A, id="c1", index=9)) == [("c2", "read", B), ("c1", "read", A)]
+        assert chunks(fn(A, "read", id="c1"), fn(B, index=1), fn("", "write", index=1)) == [
+            ("c1", "read", A), ("", "write", B)
+        ]  # fmt: skip
+
     def test_two_calls_in_one_chunk(self) -> None:
         assert chunks([fn(A, "read", id="c1"), fn(B, "read", id="c2")]) == [("c1", "read", A), ("c2", "read", B)]
         assert chunks([fn(A, "read"), fn(B, "read")]) == [("", "read", A), ("", "read", B)]

@@ -231,6 +231,8 @@ class Accumulator:
     def _find(self, index: int | None, wire_id: str, name: str, arguments: str, *, apart: bool) -> Slot:
         if index is not None:
             slot = self._by_index.get(index)
+            if slot is None and not name and (slot := self._unnumbered(index, wire_id)):
+                slot.index, self._by_index[index] = index, slot
             if slot is None or another(slot, wire_id, name, arguments):
                 slot = self._by_index[index] = self._add(index)
             return slot
@@ -239,6 +241,13 @@ class Accumulator:
         if slot is None or (apart and name and not known) or not continues(slot, wire_id, name, arguments):
             return self._add(None)
         return slot
+
+    def _unnumbered(self, index: int, wire_id: str) -> Slot | None:
+        """The call without an index that a nameless piece with a new one goes on with: some servers number only what
+        follows."""
+        begun = [s for s in self._slots if s.index is None and not s.whole()]
+        mine = self._by_id.get(wire_id) if wire_id else next((s for s in begun if s.order == index), self._open)
+        return mine if mine in begun else None
 
     def _add(self, index: int | None) -> Slot:
         if self._open and self._open.pieces:

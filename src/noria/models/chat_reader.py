@@ -112,7 +112,7 @@ class ChatReader(FrameReader):
             return
         delta = choice.get("delta")
         if delta and type(delta) is dict:
-            self._pieces = True
+            self._pieces = self._pieces or any(value for key, value in delta.items() if key != "role")
             self._delta(delta)
         elif isinstance(message := choice.get("message"), dict):
             if not self._pieces:  # else it says once more, in the end, what came
