@@ -8,7 +8,7 @@ import time
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from noria.tools.diff import COMPARED, SHOWN, counts, unified
+from noria.tools.diff import COMPARED, SHOWN, all_unified, counts, unified
 
 _texts = st.lists(st.sampled_from(["a\n", "b\n", "c\n", "\n"]), max_size=12).map("".join)
 
@@ -72,5 +72,26 @@ def test_files_that_come_and_go() -> None:
     assert unified("f", None, "a\n") == "--- /dev/null\n+++ f\n@@ -0,0 +1 @@\n+a"
     assert unified("f", "a\n", None) == "--- f\n+++ /dev/null\n@@ -1 +0,0 @@\n-a"
     assert unified("f", None, "") == "--- /dev/null\n+++ f"
-    assert counts("a", "a\nb") == (1, 0) or counts("a", "a\nb") == (2, 1)
+    assert counts("a", "a\nb") == (2, 1)
     assert counts("", "a\nb\n") == (2, 0)
+
+
+def test_line_ends_are_shown_where_they_are_what_changed() -> None:
+    last = "\\ No newline at end of file"
+    assert unified("f", "a\nb", "a\nc") == f"--- f\n+++ f\n@@ -1,2 +1,2 @@\n a\n-b\n{last}\n+c\n{last}"
+    assert unified("f", "a", "a\n") == f"--- f\n+++ f\n@@ -1 +1 @@\n-a\n{last}\n+a"
+    assert counts("a", "a\n") == (1, 1)
+    assert unified("f", "a\r\nb\r\n", "a\r\nc\r\n") == "--- f\n+++ f\n@@ -1,2 +1,2 @@\n a\n-b\n+c"
+    assert unified("f", "a\r\nb", "a\r\nc") == f"--- f\n+++ f\n@@ -1,2 +1,2 @@\n a\n-b\n{last}\n+c\n{last}"
+    assert unified("f", "a\r\nb\n", "a\nb\n") == "--- f\n+++ f\n@@ -1,2 +1,2 @@\n-a\r\n+a\n b"
+    assert counts("a\r\nb\r\n", "a\nb\n") == (2, 2)
+
+
+def test_several_files_stay_within_one_bound() -> None:
+    small, large = ("s", "a\n", "b\n"), ("l", None, "x\n" * SHOWN)
+    assert all_unified([small, ("same", "a", "a"), ("t", None, "c\n")]) == (
+        "--- s\n+++ s\n@@ -1 +1 @@\n-a\n+b\n--- /dev/null\n+++ t\n@@ -0,0 +1 @@\n+c"
+    )
+    both = all_unified([small, large, small])
+    assert both.startswith("--- s\n") and both.endswith("\n[the changes of 2 more files]") and len(both) < 200
+    assert len(all_unified([large, small])) < SHOWN + 100

@@ -30,6 +30,7 @@ from noria.core.errors import JournalError, UsageError
 from noria.core.ports import StopHook
 from noria.core.state import State
 from noria.core.transcript import Transcript
+from noria.runtime.bus import Edited
 from noria.runtime.clock import SystemClock
 from noria.runtime.driver import Driver, Parts
 from noria.tools.environ import Hiding, environment
@@ -258,6 +259,7 @@ def _shop(order: _Order, session: str, root: str, windows: Windows) -> _Shop:
     post = (hiding, nested.add) if brought.builtin else (hiding,)
     threads = brought.shared.threads if brought.shared else None
     toolbox = Toolbox(order.tools, Workspace(root), processes, outputs, post=post, threads=threads)
+    toolbox.edited = lambda call, edits: bus.publish(Edited(call, hiding.edits(edits)))
     return _Shop(toolbox, boxed, nested, outputs, bus)
 
 

@@ -22,7 +22,7 @@ from noria.core.ports import ReasoningDelta, TextDelta
 from noria.core.state import Executing, State
 from noria.core.transcript import Prompt, Step
 from noria.models.words import result_text
-from noria.runtime.bus import Discarded, Happened, Lagged, Notice, Observed, Subscription
+from noria.runtime.bus import Discarded, Edited, Happened, Lagged, Notice, Observed, Subscription
 
 T = TypeVar("T")
 
@@ -51,17 +51,28 @@ class ToolStart(Value, frozen=True, tag="tool_start"):
 
 
 class ToolEnd(Value, frozen=True, tag="tool_end"):
-    """A call has its result: `text` is what the model reads; `status` is `ok`, `error`, `denied` or `interrupted`."""
+    """A call has its result: `text` is what the model reads; `status` is `ok`, `error`, `denied` or `interrupted`.
+    `edits`: the texts that it changed, each file as it is shown, before and after (None: there was or is no file)."""
 
     id: str
     name: str
     status: Status
     text: str
+    edits: tuple[tuple[str, str | None, str | None], ...] = ()
 
     @property
     def preview(self) -> str:
         """The beginning of the text: 200 bytes at most, never half a character."""
         return self.text.encode("utf-8", "replace")[:PREVIEW].decode("utf-8", "ignore")
+
+    @property
+    def diff(self) -> str:
+        """How it changed texts, for people: a unified diff of at most 20,000 characters; empty where it did not."""
+        if not self.edits:
+            return ""
+        from noria.tools.diff import all_unified  # only where somebody wants to see it
+
+        return all_unified(self.edits)
 
 
 class Retry(Value, frozen=True, tag="retry"):
@@ -105,12 +116,15 @@ class Seen:
 
     def __init__(self) -> None:
         self._open: dict[str, Call] = {}
+        self._edits: dict[str, tuple[tuple[str, str | None, str | None], ...]] = {}  # by call, until it has its result
 
     def see(self, item: Observed) -> Iterator[AgentEvent[Any]]:
         """The events that it means, in order."""
         match item:
             case TextDelta() | ReasoningDelta() | Discarded() | Notice():
                 yield item
+            case Edited(call=call, edits=edits):
+                self._edits[call] = edits
             case Lagged(dropped=dropped):
                 yield Notice("warning", f"{dropped} events were left out: they were not read in time")
             case Happened(event=ev.StopChecked(block=Prompt() as block)):
@@ -139,7 +153,8 @@ class Seen:
                 yield ToolStart(call.id, call.name, msgspec.json.decode(call.args))
         for call, result in pairs:
             if result is not None and self._open.pop(call.id, None):
-                yield ToolEnd(call.id, call.name, result.status, result_text(result))
+                edits = self._edits.pop(call.id, ())
+                yield ToolEnd(call.id, call.name, result.status, result_text(result), edits)
 
 
 def _last_step(state: State) -> list[tuple[Call, Result | None]]:

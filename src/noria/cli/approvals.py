@@ -9,10 +9,9 @@ from __future__ import annotations
 import msgspec
 
 from noria.app.approvals import Answer, Approval, visible
-from noria.cli.progress import BOLD, DIM, GREEN, PLAIN, RED, YELLOW
+from noria.cli.progress import BOLD, DIM, LONG, PLAIN, RED, YELLOW, changed
 
 MANY = 60  # lines of a diff or of a text that are shown
-LONG = 2_000  # characters of a line
 KNOWN = ("command", "cwd", "plan")  # arguments that have lines of their own
 IN_DIFF = ("content", "old_string", "new_string", "edits", "patch")
 
@@ -37,7 +36,7 @@ def lines(asked: Approval) -> list[str]:
     found += [f"{RED}    outside the workspace: {visible(path)}{PLAIN}" for path in asked.outside]
     if asked.problem:
         found.append(f"{YELLOW}    it would fail: {visible(asked.problem)}{PLAIN}")
-    return [*found, *_diff(asked.diff)]
+    return [*found, *(f"    {line}" for line in changed(asked.diff, MANY))]
 
 
 def hint(asked: Approval, more: str = "") -> list[str]:
@@ -75,15 +74,3 @@ def _indented(text: str) -> list[str]:
     found = [f"    {line if len(line) <= LONG else f'{line[:LONG]}… ({len(line):,} characters)'}"
              for line in visible(text).splitlines()]  # fmt: skip
     return found if len(found) <= MANY else [*found[:MANY], f"    ... {len(found) - MANY:,} more lines"]
-
-
-def _diff(diff: str) -> list[str]:
-    colours = {"+": GREEN, "-": RED, "@": DIM}
-    all_lines = diff.splitlines()
-    found: list[str] = []
-    for line in all_lines[:MANY]:
-        shown = visible(line[:LONG])
-        colour = colours.get(line[:1], "")
-        found.append(f"    {colour}{shown}{PLAIN if colour else ''}")
-    left = len(all_lines) - MANY
-    return [*found, f"    ... {left:,} more lines of the change"] if left > 0 else found

@@ -204,6 +204,8 @@ class Interactive:
         *before, last = (*lines(asked), *hint(asked, ", or say what to do instead"))
         for line in before:
             self._screen.line(line)
+        if asked.diff:
+            self._screen.asked(asked.id)
         self._screen.piece(last)
 
     def _show(self, questions: Questions) -> None:

@@ -42,7 +42,7 @@ def tell(report: Report, settings: Settings, progress: Progress, *, kept: bool) 
             on = f"; the session is kept: noria -p --resume {report.session} goes on" if kept else ""
             progress.notice(f"{report.error.message if report.error else 'the turn failed'}{on}", "error")
         case "interrupted":
-            again = f"go on with noria -p --resume {report.session}, or take the turn back with /undo"
+            again = f"noria -p --resume {report.session} goes on with it (taking a turn back, /undo, is not built yet)"
             progress.notice(f"interrupted; the conversation was kept: {again}" if kept else "interrupted")
         case "requires_action":
             names = ", ".join(p.tool for p in report.pending)

@@ -13,11 +13,13 @@ from noria.core import effects as fx
 from noria.core import events as ev
 from noria.core.content import Call, Reply, Result
 from noria.core.state import State
-from noria.runtime.bus import Happened, Lagged, Notice, Observed
+from noria.runtime.bus import Edited, Happened, Lagged, Notice, Observed
 
 DIM, BOLD, RED, GREEN, YELLOW, PLAIN = "\033[2m", "\033[1m", "\033[31m", "\033[32m", "\033[33m", "\033[0m"
 HEAD, TAIL = 4, 3  # lines of a result that are shown, from its beginning and its end
 WIDE = 160  # characters of a line that are shown
+MANY = 40  # lines of a change that are shown
+LONG = 2_000  # characters of each of them
 _CONTROLS: dict[int, None] = dict.fromkeys((*range(9), *range(11, 32), *range(0x7F, 0xA0)))
 
 
@@ -41,6 +43,7 @@ class Progress:
     def __init__(self, stream: TextIO | None, *, steps: bool, colour: bool, answer: bool = True) -> None:
         self._stream, self._steps, self._colour, self._answer = stream, steps, colour, answer
         self._calls: dict[int, Call] = {}
+        self._edits: dict[str, tuple[tuple[str, str | None, str | None], ...]] = {}  # by call, until it has its result
         self._several = False
         self._place = 0
         self.step = 0
@@ -68,6 +71,8 @@ class Progress:
         match item:
             case Notice(level=level, text=text):
                 self.notice(text, level)
+            case Edited(call=call, edits=edits) if self._steps:
+                self._edits[call] = edits
             case Lagged(dropped=dropped):
                 self.notice(f"{dropped} lines of progress were left out: this terminal is too slow")
             case Happened():
@@ -130,6 +135,11 @@ class Progress:
         colour = DIM if result.status == "ok" else RED
         for text in ends(result.text):
             self.line(f"      {colour}{text}{PLAIN}")
+        if edits := self._edits.pop(result.call, ()):
+            from noria.tools.diff import all_unified  # only where something was changed
+
+            for text in changed(all_unified(edits), MANY):
+                self.line(f"      {text}")
 
 
 def _why(event: ev.Failed) -> str:
@@ -143,6 +153,19 @@ def ends(text: str) -> list[str]:
     if left_out > 1:
         lines[HEAD : HEAD + left_out] = [f"... {left_out} more lines"]
     return [line[:WIDE] for line in lines]
+
+
+def changed(diff: str, most: int) -> list[str]:
+    """The lines of a diff, at most so many, in colours, with the control characters in them made visible."""
+    from noria.app.approvals import visible
+
+    every = diff.split("\n") if diff else []
+    found: list[str] = []
+    for line in every[:most]:
+        colour = {"+": GREEN, "-": RED, "@": DIM}.get(line[:1], "")
+        found.append(f"{colour}{visible(line[:LONG])}{PLAIN if colour else ''}")
+    left = len(every) - most
+    return [*found, f"... {left:,} more lines of the change"] if left > 0 else found
 
 
 def summary(call: Call) -> str:

@@ -10,7 +10,7 @@ from typing import TextIO
 from noria.cli.progress import DIM, PLAIN, YELLOW, Progress, plain, summary
 from noria.core.content import Reply
 from noria.core.ports import ReasoningDelta, TextDelta
-from noria.runtime.bus import Discarded, Observed
+from noria.runtime.bus import Discarded, Edited, Observed
 
 
 class Screen(Progress):
@@ -20,6 +20,11 @@ class Screen(Progress):
         super().__init__(stream, steps=True, colour=colour)
         self._out, self._within = stream, False
         self._streamed: set[int] = set()
+        self._shown: set[str] = set()  # calls whose change a person has seen, when they were asked about it
+
+    def asked(self, call: str) -> None:
+        """A person was shown how this call would change files."""
+        self._shown.add(call)
 
     def piece(self, text: str) -> None:
         """Text without an end of line."""
@@ -49,6 +54,8 @@ class Screen(Progress):
                     self.piece(text)
             case ReasoningDelta():
                 pass
+            case Edited(call=call) if call in self._shown:
+                self._shown.discard(call)
             case Discarded(effect=effect):
                 if effect in self._streamed:
                     self._streamed.discard(effect)

@@ -22,7 +22,7 @@ from noria.core.ports import ReasoningDelta, TextDelta
 from noria.core.state import Executing, State, mint
 from noria.core.transcript import Step
 from noria.models.words import result_text
-from noria.runtime.bus import Discarded, Happened, Lagged, Notice, Observed
+from noria.runtime.bus import Discarded, Edited, Happened, Lagged, Notice, Observed
 
 
 class Stream:
@@ -35,6 +35,7 @@ class Stream:
         self.last = ""
         self._streamed: set[int] = set()
         self._open: dict[str, Call] = {}
+        self._edits: dict[str, tuple[tuple[str, str | None, str | None], ...]] = {}  # by call, until it has its result
         self._asked: set[int] = set()
         self._waiter: asyncio.Future[None] | None = None
         self.about: Callable[[fx.Decide], dict[str, Any]] = lambda owed: {}  # what a person is shown beside the call
@@ -101,6 +102,8 @@ class Stream:
                 self.emit("reply_discarded")
             case Notice(level=level, text=text):
                 self.notice(text, level)
+            case Edited(call=call, edits=edits):
+                self._edits[call] = edits
             case Lagged(dropped=dropped):
                 self.notice(f"{dropped} events were left out: they were not read fast enough", "warning")
             case Happened(seq=seq):
@@ -188,8 +191,14 @@ class Stream:
 
     def _result(self, result: Result) -> None:
         call = self._open.pop(result.call, None)
-        if call is not None:
-            self.emit("tool_result", id=call.id, tool=call.name, status=result.status, text=result_text(result))
+        if call is None:
+            return
+        more: dict[str, Any] = {}
+        if edits := self._edits.pop(call.id, ()):
+            from noria.tools.diff import all_unified  # only where something was changed
+
+            more["diff"] = all_unified(edits)
+        self.emit("tool_result", id=call.id, tool=call.name, status=result.status, text=result_text(result), **more)
 
     def _progress(self, state: State, effects: tuple[fx.Effect, ...]) -> None:
         """A turn, or a step, that begins."""

@@ -41,13 +41,21 @@ class Notice(Value, frozen=True, tag="notice"):
     text: str
 
 
+class Edited(Value, frozen=True, tag="edited"):
+    """A tool call, by its id, changed texts: each file as it is shown, with what was in it before and after (None:
+    there was or is no file). Told before its result, to who reads along; it is not journalled."""
+
+    call: str
+    edits: tuple[tuple[str, str | None, str | None], ...]
+
+
 class Lagged(Value, frozen=True, tag="lagged"):
     """This reader was too slow: so many items were dropped before the next."""
 
     dropped: int
 
 
-Observed: TypeAlias = Delta | Happened | Discarded | Notice | Lagged
+Observed: TypeAlias = Delta | Happened | Discarded | Notice | Edited | Lagged
 
 
 class Subscription:

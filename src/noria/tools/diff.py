@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 COMPARED = 3_000  # lines that are compared with one another; of longer changes all old lines go, all new ones come
 SHOWN = 20_000  # characters of a diff
 AROUND = 3  # lines of context
+OPEN = "\n\\ No newline at end of file"  # after a text's last line where that has no end
 
 
 def unified(name: str, before: str | None, after: str | None) -> str:
@@ -20,6 +21,22 @@ def unified(name: str, before: str | None, after: str | None) -> str:
         f"+++ {name if after is not None else '/dev/null'}",
     ]
     return _bounded([*heading, *_hunks(old, new, skipped)])
+
+
+def all_unified(edits: Sequence[tuple[str, str | None, str | None]]) -> str:
+    """The diffs of several files (each its name, before and after), together no longer than SHOWN; what that leaves no
+    room for is only counted."""
+    found: list[str] = []
+    room = SHOWN
+    for at, edit in enumerate(edits):
+        text = unified(*edit)
+        if len(text) > room:
+            left = len(edits) - at
+            return "\n".join((*found, f"[the changes of {left:,} more file{'s' * (left != 1)}]"))
+        if text:
+            found.append(text)
+            room -= len(text) + 1
+    return "\n".join(found)
 
 
 def counts(before: str, after: str) -> tuple[int, int]:
@@ -49,14 +66,16 @@ def _between(before: str, after: str, around: int) -> tuple[list[str], list[str]
         if end_old < len(before):
             step = (before.find("\n", end_old) + 1 or len(before)) - end_old
             end_old, end_new = end_old + step, end_new + step
-    return _lines(before[head:end_old]), _lines(after[head:end_new]), before.count("\n", 0, head)
+    old, new = _lines(before[head:end_old]), _lines(after[head:end_new])
+    if all(line.endswith(("\r", OPEN)) for line in (*old, *new)):  # ends that all have are nothing to be seen
+        old, new = [line.removesuffix("\r") for line in old], [line.removesuffix("\r") for line in new]
+    return old, new, before.count("\n", 0, head)
 
 
 def _lines(text: str) -> list[str]:
     lines = text.split("\n")
-    if not lines[-1]:
-        lines.pop()
-    return [line.removesuffix("\r") for line in lines]
+    last = lines.pop()
+    return [*lines, f"{last}{OPEN}"] if last else lines
 
 
 def _equal(one: str, other: str) -> int:

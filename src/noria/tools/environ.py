@@ -8,10 +8,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from noria.core.content import Call, Result, Text
+
+if TYPE_CHECKING:
+    from noria.tools.toolbox import Edits
 
 # Nothing may wait for a person, page, or open an editor.
 QUIET = {
@@ -121,6 +125,12 @@ class Hiding:
             return result
         return msgspec.structs.replace(
             result, content=tuple(Text(self._without(p.text)) if isinstance(p, Text) else p for p in result.content)
+        )
+
+    def edits(self, edits: Edits) -> Edits:
+        """The same for texts that a call changed, before people see how."""
+        return tuple(
+            (name, before and self._without(before), now and self._without(now)) for name, before, now in edits
         )
 
     def _without(self, text: str) -> str:

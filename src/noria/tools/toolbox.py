@@ -30,6 +30,7 @@ from noria.tools.workspace import Workspace
 if TYPE_CHECKING:
     from noria.tools.todo import Todo
 
+Edits: TypeAlias = tuple[tuple[str, "str | None", "str | None"], ...]
 Post: TypeAlias = Callable[[Call, Result], Awaitable[Result]]
 
 NO_HANDLE = Handle()
@@ -63,6 +64,7 @@ class Toolbox:
         self.turn = TurnFiles(workspace, self.processes)
         self.hidden: Callable[[Call], Callable[[str], bool] | None] = lambda call: None  # what is not to be shown
         self.keep: Callable[[bytes, str], str] | None = None  # keeps an image's bytes and type; gives the digest
+        self.edited: Callable[[str, Edits], None] = lambda call, edits: None  # is told what a call changed, for people
         self.todos: list[Todo] = []  # the list that todo_write keeps, for whoever shows it
         self._threads = threads
         self._shared = threads is not None
@@ -156,7 +158,9 @@ class Toolbox:
             status, content = "error", (Text(f"ERROR: {call.name} failed: it returned what is no text: {error}"),)
         if note:
             content = (Text(f"{safe(note)}\n"), *content)
-        self.turn.edited(run.edits)
+        if run.edits:
+            self.turn.edited(run.edits)
+            self.edited(call.id, tuple(run.edits))
         result = bounded(call.id, status, content, spill=self.spill, name=f"{run.effect}-{call.name}.txt")
         if spilled and not result.spill:
             result = msgspec.structs.replace(result, spill=spilled)
