@@ -5,7 +5,10 @@ from __future__ import annotations
 import asyncio
 import pathlib
 
+import pytest
+
 import noria
+from noria.app.build import Kind
 from noria.app.settings import Settings
 from noria.core import events as ev
 from noria.core.content import Reply, Text
@@ -18,11 +21,15 @@ from noria.models.catalog import Endpoint
 from noria.sessions.store import Store
 
 
-def test_a_split_journal_rests_as_upgraded_and_goes_on_for_good(tmp_path: pathlib.Path) -> None:
-    work, data = tmp_path / "work", tmp_path / "data"
-    work.mkdir()
+def settings_in(folder: pathlib.Path) -> Settings:
+    (folder / "work").mkdir()
     endpoint = Endpoint(name="m", model="m", base_url="http://127.0.0.1:9/v1")
-    settings = Settings(models=(endpoint,), workspace=str(work), data=str(data), mode="goal")
+    return Settings(models=(endpoint,), workspace=str(folder / "work"), data=str(folder / "data"), mode="goal")
+
+
+def test_a_split_journal_rests_as_upgraded_and_goes_on_for_good(tmp_path: pathlib.Path) -> None:
+    settings = settings_in(tmp_path)
+    work, data = tmp_path / "work", tmp_path / "data"
 
     async def written_by_other_rules() -> None:
         store = Store(data / "journal.db")
@@ -53,5 +60,40 @@ def test_a_split_journal_rests_as_upgraded_and_goes_on_for_good(tmp_path: pathli
             assert [e.text for e in session.state.transcript if isinstance(e, Prompt)] == ["old", "new"]
             assert session.state.phase == Idle("completed")
             assert not any("other rules" in n for n in session.notices)
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("kind", ["latest", "fork"])
+@pytest.mark.parametrize("rules", [RULES, RULES + 1, 99])
+def test_a_journal_of_which_no_row_can_be_followed_begins_anew_and_says_so(
+    tmp_path: pathlib.Path, rules: int, kind: Kind
+) -> None:
+    """Its first row already names rules that this version has not, or gave out other effects. The rows stay."""
+    settings = settings_in(tmp_path)
+
+    async def written_by_other_rules() -> str:
+        store = Store(tmp_path / "data" / "journal.db")
+        journal = await store.create(tmp_path / "work")
+        opened = Row(1, ev.Opened(rules, (ModelSpec("m"),)), "" if rules != RULES else "1:unheard_of")
+        await journal.append([opened, Row(2, ev.Submitted(Prompt((Text("old"),))), "1:call_model")])
+        await journal.close()
+        await store.close()
+        return journal.id
+
+    async def main() -> None:
+        id = await written_by_other_rules()
+        which = noria.Which(kind, id if kind == "fork" else "")
+        async with await noria.Session.open(settings, which, model=noria.ScriptedModel(["new answer"])) as session:
+            assert (session.state.phase, session.state.rules) == (Idle("upgraded"), RULES)
+            told = next(n for n in session.notices if "other rules" in n)
+            assert "rows 1 to 2" in told
+            assert (f"rules {rules}" in told) == (rules != RULES)
+            assert (await session.run("new")).text == "new answer"
+        latest = noria.Which("latest")
+        async with await noria.Session.open(settings, latest, model=noria.ScriptedModel(["more"])) as session:
+            assert not any("other rules" in n for n in session.notices)
+            assert (await session.run("newer")).text == "more"
+            assert [e.text for e in session.state.transcript if isinstance(e, Prompt)] == ["new", "newer"]
 
     asyncio.run(main())

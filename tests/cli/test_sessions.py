@@ -11,7 +11,7 @@ import pytest
 
 from noria.testing import ModelServer
 from tests.cli.kit import House
-from tests.cli.test_signals import sleeping
+from tests.cli.test_signals import sleeping, until
 
 
 @pytest.fixture
@@ -201,6 +201,25 @@ def test_a_data_folder_that_cannot_be_written(house: House) -> None:
     ran = house.run("-p", "x")
     assert (ran.status, ran.out) == (0, "answer 1\n")
     assert "not being saved" in ran.expect_one_line()
+
+
+def test_what_could_not_be_saved_is_not_said_to_be_kept(house: House, server: ModelServer) -> None:
+    """Neither after a failure, nor where a person is waited for, nor after an interrupt is a session offered that no
+    disk has."""
+    (house.home / ".noria").write_text("not a folder")
+    server.faults = {0: 401}
+    failed = house.run("-p", "x")
+    assert (failed.status, failed.err.splitlines()[-1].endswith("; the session could not be saved")) == (1, True)
+    server.script = [{"calls": [["run_command", {"command": "touch done"}]]}]
+    paused = house.run("-p", "x", "--on-ask", "pause")
+    assert (paused.status, paused.err.splitlines()[-1].endswith("for the session could not be saved")) == (4, True)
+    server.script = [{"calls": [["run_command", {"command": "touch begun; sleep 60"}]]}]
+    run = house.start("-p", "x", "--permission-mode", "goal")
+    until((house.workspace / "begun").exists)
+    run.send_signal(signal.SIGINT)
+    _, err = run.communicate(timeout=20)
+    assert (run.returncode, b"--resume" in err) == (130, False)
+    assert b"interrupted; the session could not be saved" in err
 
 
 def test_a_database_that_cannot_be_read_is_set_aside(house: House) -> None:

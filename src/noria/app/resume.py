@@ -64,7 +64,9 @@ async def resume(
         state, effects = step(state, event)
         rows.append(Row(state.count, event, effects_text(effects), now))
 
-    if today.fork:
+    if not state.rules:
+        fold(today.opened)  # not one row could be followed
+    elif today.fork:
         fold(ev.Interrupted())
     else:
 

@@ -89,6 +89,12 @@ class Session:
         """What a person should know of how it was opened."""
         return self._house.notices
 
+    @property
+    def unsaved(self) -> int:
+        """How many of its events are in no file: those that a full or read-only disk has not taken yet. Once it is
+        closed they are lost."""
+        return getattr(self._house.driver.parts.journal, "unsaved", 0)
+
     def watch(self) -> Subscription:
         """Everything that happens from now on, as an async iterator; a slow reader holds nothing up."""
         return self._house.driver.bus.subscribe()

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from noria.cli.commands import Commands
 from noria.cli.files import images, named
 from noria.cli.lines import Reader
-from noria.cli.output import tell, tell_files
+from noria.cli.output import UNSAVED, tell, tell_files
 from noria.cli.progress import BOLD, DIM, PLAIN, colourful
 from noria.cli.run import STARTED, TERMINATED, configured, settle, which
 from noria.cli.screen import Screen
@@ -105,7 +105,8 @@ class Interactive:
             seen.close()
             await watcher
             if kept:
-                self._screen.line(f"{DIM}noria --resume {session.id} goes on with this session{PLAIN}")
+                on = f"noria --resume {session.id} goes on with this session"
+                self._screen.line(f"{DIM}{UNSAVED if session.unsaved else on}{PLAIN}")
 
     async def _watch(self, seen: Subscription) -> None:
         async for item in seen:
@@ -187,7 +188,7 @@ class Interactive:
     def _tell(self, report: Report, session: Session) -> None:
         """How the turn ended, where that is no finished answer; what was typed and not taken up."""
         tell_files(report, self._screen)
-        tell(report, self._settings, self._screen, kept=False)
+        tell(report, self._settings, self._screen, "open")
         for prompt in (p for p in session.state.returned if p.source == "person"):
             self._screen.notice(f"not taken up, type it again if it still holds: {prompt.text}")
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from noria.app.report import Report
 from noria.cli.progress import Progress, plain
@@ -15,6 +15,9 @@ from noria.cli.usage import show
 from noria.core.errors import NoriaError, UsageError
 
 if TYPE_CHECKING:
+    from argparse import Namespace
+
+    from noria.app.session import Session
     from noria.app.settings import Settings
 
 
@@ -33,25 +36,38 @@ def print_result(report: Report, form: str) -> None:
     show(text + "\n")
 
 
-def tell(report: Report, settings: Settings, progress: Progress, *, kept: bool) -> None:
+Kept: TypeAlias = Literal["saved", "unsaved", "nowhere", "open"]
+"""What becomes of a session: it can be gone on with, the disk did not take it, nobody wanted it kept, or it goes on."""
+UNSAVED = "the session could not be saved"
+
+
+def kept(args: Namespace, session: Session) -> Kept:
+    """What becomes of a session that was closed."""
+    return "nowhere" if args.no_session else "unsaved" if session.unsaved else "saved"
+
+
+def tell(report: Report, settings: Settings, progress: Progress, kept: Kept) -> None:
     """One line on stderr where the outcome is not a finished answer: what happened and what can be done."""
+    again = f"noria -p --resume {report.session}"
     match report.outcome:
         case "completed":
             return
         case "failed":
-            on = f"; the session is kept: noria -p --resume {report.session} goes on" if kept else ""
+            on = {"saved": f"; the session is kept: {again} goes on", "unsaved": f"; {UNSAVED}"}.get(kept, "")
             progress.notice(f"{report.error.message if report.error else 'the turn failed'}{on}", "error")
         case "interrupted":
-            again = f"noria -p --resume {report.session} goes on with it (taking a turn back, /undo, is not built yet)"
-            progress.notice(f"interrupted; the conversation was kept: {again}" if kept else "interrupted")
+            undo = f"{again} goes on with it (taking a turn back, /undo, is not built yet)"
+            on = {"saved": f"; the conversation was kept: {undo}", "unsaved": f"; {UNSAVED}"}.get(kept, "")
+            progress.notice(f"interrupted{on}")
         case "requires_action":
             names = ", ".join(p.tool for p in report.pending)
-            on = (
-                f"noria -p --resume {report.session}"
-                if kept
-                else "it cannot be made, for nothing is kept (--no-session)"
-            )
-            progress.notice(f"waits for a person's decision on {names}: {on}", "warning")
+            lost = "it cannot be made, for "
+            on = {
+                "saved": f": {again}",
+                "unsaved": f": {lost}{UNSAVED}",
+                "nowhere": f": {lost}nothing is kept (--no-session)",
+            }.get(kept, "")
+            progress.notice(f"waits for a person's decision on {names}{on}", "warning")
         case "max_steps":
             progress.notice(f"not finished: reached the {settings.max_steps} step limit", "warning")
         case "max_tokens":

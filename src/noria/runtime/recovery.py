@@ -14,7 +14,7 @@ from noria.core import effects as fx
 from noria.core import events as ev
 from noria.core.content import Call, Result, Value
 from noria.core.errors import IllegalEvent, IllegalValue, JournalDamaged, UnknownRules
-from noria.core.machine import step, upgraded
+from noria.core.machine import RULES, step, upgraded
 from noria.core.ports import Journal, Row
 from noria.core.state import State
 from noria.core.wire import decode_state, effects_text
@@ -38,21 +38,22 @@ def recover(journal: Journal) -> Recovered:
     state, start, notices = _from_snapshot(journal)
     since = {e.id: _given(journal, e.id, start) for e in state.owed if isinstance(e, fx.Wait)}
     last = state.count
-    split = 0
+    split, named = 0, ""
     for row in journal.rows(start):
         last = row.seq
         if split:
             continue
         after = _follow(state, row)
         if after is None:
-            split = row.seq
+            split, named = row.seq, _rules_of(row.event)
             continue
         for effect in after.owed:
             if isinstance(effect, fx.Wait) and effect.id > state.serial:
                 since[effect.id] = row.at
         state = after
     if split:
-        notices += (f"rows {split} to {last} were written by other rules; the session rests where they agree",)
+        rests = "rests where they agree" if state.rules else "begins anew after them"
+        notices += (f"rows {split} to {last} were written by other rules{named}; the session {rests}",)
         state = upgraded(state, last)
     owed = {e.id for e in state.owed}
     return Recovered(state, {i: at for i, at in since.items() if i in owed}, split, start, notices)
@@ -98,6 +99,12 @@ def _given(journal: Journal, wait: int, seq: int) -> int:
     while f"{wait}:wait" not in (row := journal.row(seq)).effects.split():
         seq -= 1
     return row.at
+
+
+def _rules_of(event: ev.Event) -> str:
+    """The rules that a row names where they are not today's, in words."""
+    rules = event.rules if isinstance(event, ev.Opened | ev.Reopened) else RULES
+    return f" (rules {rules}, and this noria has {RULES})" if rules != RULES else ""
 
 
 def _follow(state: State, row: Row) -> State | None:
