@@ -75,7 +75,11 @@ def test_the_interactive_screen_shows_it_after_the_call(house: House) -> None:
 
 
 def test_who_was_asked_about_it_has_seen_it(house: House, server: ModelServer) -> None:
-    server.script = [EDITS[0], {"text": "", "calls": [EDITS[1]["calls"][0]]}, EDITS[2]]
+    server.script = [
+        EDITS[0],
+        {"text": "", "calls": [["edit_file", {"path": "a.txt", "old_string": "two", "new_string": "TWO"}]]},
+        EDITS[2],
+    ]
     at = AtTerminal(house, "go")
     at.see("Allow it?")
     at.type("y\n")

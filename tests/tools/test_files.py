@@ -669,3 +669,18 @@ def test_a_name_that_only_a_folder_can_have_is_no_file(tmp_path: Path, path: str
         result = bench.do("apply_patch", patch=f"*** Begin Patch\n{patch}\n*** End Patch")
         assert result.status == "error" and "names a folder" in result.text
     assert [p.name for p in bench.root.iterdir()] == ["a.txt"]
+
+
+def test_a_path_that_is_too_long_is_not_repeated_whole(tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+    patch = "*** Begin Patch\n*** Add File: {}\n+x\n*** End Patch"
+    for path in ("x" * 5_000, "a/" * 2_500 + "f", "/" + "é" * 200, "~/" + "x" * 300):
+        for name, args in (
+            ("read_file", {"path": path}), ("list_dir", {"path": path}), ("write_file", {"path": path, "content": ""}),
+            ("grep", {"pattern": "x", "path": path}), ("run_command", {"command": "pwd", "cwd": path}),
+            ("apply_patch", {"patch": patch.format(path)}),
+        ):  # fmt: skip
+            told = bench.do(name, **args).text
+            assert told.startswith("ERROR: the path is too long (") and len(told) < 300, told
+    assert bench.box.workspace.files() == {"created": [], "changed": [], "deleted": [], "failed": []}
+    assert bench.do("write_file", path="é" * 127 + "x", content="").status == "ok"

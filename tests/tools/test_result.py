@@ -207,7 +207,8 @@ def test_a_long_output_is_kept_whole_up_to_a_limit_in_little_memory(tmp_path: Pa
         output.feed(bytes([97 + n % 26]) * 10_000)
     text, where = output.text()
     assert os.path.getsize(where) == 300_000
-    assert "too long to be kept whole" in text and size(text) <= LIMIT
+    assert "; its first part, all that is kept of so much, is in " in text and "the whole is in" not in text
+    assert size(text) <= LIMIT
     assert text.startswith("aaa") and text.rstrip("\n]").count("x" * 100)
     assert len(output.head) <= LIMIT and output.total == 500_000
 
@@ -265,3 +266,16 @@ def test_a_full_disk_is_told_and_does_no_harm() -> None:
     text, where = output.text()
     assert where == "" and "No space left on device" in text and size(text) <= LIMIT
     assert join("a", "b", 5, 0).startswith("a\n[... 5 bytes (0 lines) left out here ...]\nb")
+
+
+def test_the_texts_about_what_is_kept_agree(tmp_path: Path) -> None:
+    """What is too long to be kept whole, and what read_file cannot show, is not said to be otherwise."""
+    folder = SpillFolder(str(tmp_path / "s"), limit=50_000)
+    part = bounded("c", "ok", (Text("x" * 90_000),), spill=folder).text
+    assert "; its first part, all that is kept of so much, is in " in part and "the whole" not in part
+    whole = bounded("c", "ok", (Text("x" * 30_000),), spill=folder).text
+    assert "; the whole is in " in whole and "first part" not in whole
+    output = Output(folder, folder.path("o.bin"))
+    output.feed(bytes(40_000))
+    text, _ = output.text()
+    assert "; the whole is in " in text and "read_file" not in text and "xxd" in text

@@ -170,7 +170,7 @@ def write_file(
     had = (like.text if like else "") if old else None
     run.edits.append((shown, had, text))
     lines = text.count("\n") + (not text.endswith("\n") and bool(text))
-    size = f"{lines:,} line{'s' * (lines != 1)}, {len(data):,} bytes"
+    size = f"{lines:,} line{'s' * (lines != 1)}, {len(data):,} byte{'s' * (len(data) != 1)}"
     before = f", was {len(old.data):,}" if old else ""
     return f"{'wrote' if old else 'created'} {shown} ({size}{before}){remarks(old, like, had, text, shown)}"
 

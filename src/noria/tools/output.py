@@ -89,8 +89,7 @@ class Output:
             self.close()
         where = "" if self.problem else self.path
         notice = (f"\n[{self.problem}]" if self.problem else "") + said
-        if self._file is not None and self._file.full:
-            notice += "\n[that file has only the first part: the output is too long to be kept whole]"
+        partly = self._file is not None and self._file.full
         limit -= len(notice.encode("utf-8"))
         room = max(limit - NOTE - len(where.encode("utf-8", "replace")), 2) // 2
         start, head = _fitting(known[: head_border(known, LIMIT - 4)], room, from_end=False)
@@ -98,7 +97,8 @@ class Output:
         end, tail = _fitting(rest[tail_border(rest, 0) :], room, from_end=True)
         gone = self.total - len(start) - len(end)
         breaks = self.lines - start.count(b"\n") - end.count(b"\n")
-        return join(head, tail, gone, breaks, where=where, limit=limit) + notice, where
+        whole = join(head, tail, gone, breaks, where=where, partly=partly, paged=not said, limit=limit)
+        return whole + notice, where
 
     def read(self, start: int, most: int) -> tuple[int, bytes]:
         """At most `most` bytes from the byte `start` on, and where they begin: later than asked where the bytes there

@@ -124,17 +124,29 @@ def tail_border(data: bytes, start: int) -> int:
     return next((at for at in range(start, min(start + 4, len(data))) if data[at] & 0xC0 != 0x80), start)
 
 
-def clamp(text: str, *, where: str = "", limit: int = LIMIT) -> str:
+def clamp(text: str, *, where: str = "", partly: bool = False, limit: int = LIMIT) -> str:
     """The text where it has at most `limit` bytes; else its head and tail, cut on character borders, with a note in
-    the middle of how many bytes and lines were left out and, with `where`, of the file that has the whole."""
+    the middle of how many bytes and lines were left out and, with `where`, of the file that has the whole (`partly`:
+    only its first part)."""
     if len(text) <= limit // 4 or len(text.encode("utf-8")) <= limit:
         return text
-    return join(text, "", 0, 0, where=where, limit=limit)
+    return join(text, "", 0, 0, where=where, partly=partly, limit=limit)
 
 
-def join(head: str, tail: str, dropped: int, lines: int, *, where: str = "", limit: int = LIMIT) -> str:
+def join(
+    head: str,
+    tail: str,
+    dropped: int,
+    lines: int,
+    *,
+    where: str = "",
+    partly: bool = False,
+    paged: bool = True,
+    limit: int = LIMIT,
+) -> str:
     """Head and tail of an output of which `dropped` bytes with `lines` line ends between them are gone already; cut
-    further, as `clamp` does, so that it fits the limit. With nothing dropped, `tail` must be empty."""
+    further, as `clamp` does, so that it fits the limit. With nothing dropped, `tail` must be empty. `paged`: read_file
+    can show the file."""
     start, end = head.encode("utf-8"), tail.encode("utf-8")
     room = max(limit - NOTE - len(where.encode("utf-8", "replace")), 2)
     if not end:
@@ -147,7 +159,9 @@ def join(head: str, tail: str, dropped: int, lines: int, *, where: str = "", lim
     if not gone:
         return (start + end).decode("utf-8")
     note = f"[... {gone:,} bytes ({breaks:,} line{'s' * (breaks != 1)}) left out here"
-    note += f"; the whole is in {where} (read_file pages it)" if where else ""
+    if where:
+        kept = "the whole is in" if not partly else "its first part, all that is kept of so much, is in"
+        note += f"; {kept} {where}{' (read_file pages it)' if paged else ''}"
     return f"{start[:first].decode('utf-8')}\n{note} ...]\n{end[last:].decode('utf-8')}"
 
 
@@ -204,16 +218,17 @@ def bounded(
     if sum(map(len, texts)) <= LIMIT // 4 or sum(len(t.encode("utf-8")) for t in texts) <= LIMIT:
         return Result(call, status, content)
     whole = "\n".join(texts)
-    where, notice = spill_whole(spill, name, whole.encode("utf-8"))
-    text = clamp(whole, where=where, limit=LIMIT - len(notice.encode("utf-8"))) + notice
+    where, partly, notice = spill_whole(spill, name, whole.encode("utf-8"))
+    text = clamp(whole, where=where, partly=partly, limit=LIMIT - len(notice.encode("utf-8"))) + notice
     images = tuple(p for p in content if isinstance(p, Image))
     return Result(call, status, (Text(text), *images), spill=where)
 
 
-def spill_whole(spill: Spill | None, name: str, data: bytes) -> tuple[str, str]:
-    """Keep an output whole: the path of its file, and a notice for the result where something of it is not there."""
+def spill_whole(spill: Spill | None, name: str, data: bytes) -> tuple[str, bool, str]:
+    """Keep an output whole: the path of its file, whether that has only its first part, and a notice for the result
+    where there is none."""
     if spill is None:
-        return "", "\n[the part left out was not kept]"
+        return "", False, "\n[the part left out was not kept]"
     path = spill.path(name)
     try:
         file = spill.open(path)
@@ -222,5 +237,5 @@ def spill_whole(spill: Spill | None, name: str, data: bytes) -> tuple[str, str]:
         finally:
             file.close()
     except OSError as error:
-        return "", f"\n[the part left out could not be kept: {path}: {error.strerror or error}]"
-    return path, "\n[the file has only the first part of it: it is too long to be kept whole]" if file.full else ""
+        return "", False, f"\n[the part left out could not be kept: {path}: {error.strerror or error}]"
+    return path, file.full, ""

@@ -11,6 +11,7 @@ from typing import Literal, TypeAlias
 
 from noria.tools.result import ToolError
 
+NAME, PATH = 255, 4_095  # bytes of a file's name, and of a path, at most: what Linux and macOS take
 Change: TypeAlias = Literal["created", "changed", "deleted", "failed"]
 
 
@@ -55,7 +56,9 @@ class Workspace:
         if not path:
             raise ToolError("the path is empty: give one that is relative to the workspace, or absolute")
         if "\0" in path:
-            raise ToolError(f"a path cannot hold a NUL character: {path!r}")
+            raise ToolError(f"a path cannot hold a NUL character: {path[:NAME]!r}")
+        if len(path) > NAME // 4:
+            _short_enough(path)
         return os.path.join(self.root, os.path.expanduser(path))
 
     def shown(self, path: str) -> str:
@@ -93,6 +96,16 @@ class Workspace:
         """What is noted is of the turn that begins now."""
         self.changes.clear()
         self.failures.clear()
+
+
+def _short_enough(path: str) -> None:
+    """Raises ToolError for a path that no system takes; it is not repeated whole."""
+    longest = max(len(name.encode("utf-8", "replace")) for name in path.split("/"))
+    if longest > NAME or len(path.encode("utf-8", "replace")) > PATH:
+        raise ToolError(
+            f"the path is too long ({len(path):,} characters, and a path has at most {PATH:,} bytes, each name in it "
+            f"{NAME}): {path[:100]}..."
+        )
 
 
 def _text(path: str) -> str:
