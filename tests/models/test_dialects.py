@@ -71,6 +71,18 @@ def strip(entry: Entry) -> Entry:
 
 
 @each
+@pytest.mark.case("A06")
+def test_what_another_model_paused_is_not_gone_on_with_and_the_user_has_the_last_word(name: str) -> None:
+    """A model that can be told to go on with its own words fails, and another dialect takes over."""
+    for blocks in ((Text("Searching."),), (Opaque("{}", "elsewhere"),), (Text("a"), Opaque("{}", "elsewhere"))):
+        for before in ((), (step("", (call("1"), ok("1"))),)):
+            paused = Step(Reply(blocks, "paused", "elsewhere"))
+            raw = dialect(name).body(SYSTEM, history(prompt("go"), *before, paused), "free")
+            assert not refused(name, raw)
+            assert listed(raw)[-1]["role"] == "user"
+
+
+@each
 def test_text_calls_and_results_are_the_same_in_every_dialect(name: str) -> None:
     """Case A06's other half: a change of model loses no word of the history."""
     text = bodies.body(name)

@@ -30,6 +30,7 @@ class Kept(NamedTuple):
     text: bytes = b""
     parts: bytes = b""
     tools: bool = False  # the last of the closed messages is a tool's
+    paused: bool = False  # the reply is to be gone on with
 
 
 _TEXT = b',{"role":"user","content":"'
@@ -54,6 +55,7 @@ class Messages:
         self._start = 0  # where it begins
         self._list = False  # whether it is a list of parts
         self._last = ""  # role of the last closed message
+        self._paused = False  # whether it is to be gone on with
 
     def add(self, kept: Kept) -> None:
         """One more entry."""
@@ -64,7 +66,7 @@ class Messages:
             self._run = []
             self.written += b","
             self.written += kept.closed
-            self._last = "tool" if kept.tools else "assistant"
+            self._last, self._paused = "tool" if kept.tools else "assistant", kept.paused
             if kept.tools:
                 self._tail(len(self.written) - len(b"}]}"), new=True)
         if kept.text or kept.parts:
@@ -105,10 +107,11 @@ class Messages:
         return marked(self.written, self.tails)
 
     def tail(self, instruction: str = "") -> bytes:
-        """What closes the list, with one more thing said on the user's side; the list itself stays open."""
-        if not instruction:
+        """What closes the list, with one more thing said on the user's side; the list itself stays open. A paused
+        reply, which was another model's, does not have the last word."""
+        if not instruction and (self._run or not self._paused):
             return self._end()
-        said = Kept(text=quoted(instruction)[1:-1])
+        said = Kept(text=quoted(instruction or words.GO_ON)[1:-1])
         if not self._run:
             if self._marks:
                 return self._between() + _LIST + _as_part(said) + b"]}"
@@ -239,7 +242,8 @@ class Chat(Spoken[Kept, Messages]):
             if shown and not inside:
                 parts.append(self._text(words.picture_label(call.name)))
                 parts += map(self._part, shown)
-        return Kept(b",".join(closed), parts=b",".join(parts), tools=bool(step.results))
+        paused = step.reply.end == "paused" and not step.results
+        return Kept(b",".join(closed), parts=b",".join(parts), tools=bool(step.results), paused=paused)
 
     def _assistant(self, reply: Reply) -> bytes:
         """An assistant message: content null where there is no text, tool_calls only where there are calls. What its
