@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from noria.core.content import Image, Reasoning, Reply, Result, Text
+from noria.core.content import Image, Opaque, Reasoning, Reply, Result, Text
 from noria.core.ports import ToolSpec
 from noria.core.transcript import Step
 from noria.models import words
 from noria.models.catalog import Profile, output_limit
 from noria.models.messages import MessagesDialect
 from noria.testing import check
-from tests.models.bodies import CHAT, MESSAGES, PICTURE, PNG, Store, own, thinking
+from tests.models.bodies import CHAT, MESSAGES, PICTURE, PNG, Store, dialect, own, thinking
 from tests.models.kit import TOOL, call, endpoint, history, ok, prompt, step
 
 HEADERS = {"anthropic-version": "2023-06-01"}
@@ -295,3 +295,56 @@ def test_an_image_of_any_size_is_sent_as_it_is() -> None:
 
     (_, image) = sent(prompt("look", PICTURE))[0]["content"]
     assert base64.b64decode(image["source"]["data"]) == PNG
+
+
+HELD = Opaque('{"container":"container_1"}', MESSAGES)
+
+
+def test_the_provider_s_code_goes_on_in_its_container() -> None:
+    """The one that was named last, by this model; never a block of the message."""
+    said = step("done")
+    ran = Step(Reply((Text("ran"), HELD), "stop", MESSAGES))
+    found = body(prompt("x"), ran, prompt("y"), said, prompt("z"))
+    assert found["container"] == "container_1" and "container_1" not in str(found["messages"])
+    later = Step(Reply((Text("ran"), Opaque('{"container":"container_2"}', MESSAGES)), "stop", MESSAGES))
+    assert body(prompt("x"), ran, prompt("y"), later, prompt("z"))["container"] == "container_2"
+    other = Step(
+        Reply((Text("ran"), Opaque('{"container":"container_3"}', "messages:other")), "stop", "messages:other")
+    )
+    assert "container" not in body(prompt("x"), other, prompt("y"))
+    assert "container" not in body(prompt("x"), said, prompt("y"))
+
+
+def test_a_container_that_is_gone_is_not_named_again_in_this_session() -> None:
+    known: set[str] = set()
+    spoken = MessagesDialect(endpoint(dialect="messages"), (TOOL,), None, known)
+    history_ = history(prompt("x"), Step(Reply((Text("ran"), HELD), "stop", MESSAGES)), prompt("y"))
+    assert "container" in json.loads(spoken.body("", history_, "free"))
+    assert spoken.learn("container", "container: container_1 has expired")
+    assert "container" not in json.loads(spoken.body("", history_, "free")) and not known
+
+
+def test_what_is_cited_stays_away_where_it_is_refused() -> None:
+    spoken = made()
+    cited = (Opaque('{"citations":[{"url":"u","file_id":null}]}', MESSAGES), Text("Hi"))
+    history_ = history(prompt("x"), Step(Reply(cited, "stop", MESSAGES)), prompt("y"))
+    blocks = json.loads(spoken.body("", history_, "free"))["messages"][1]["content"]
+    assert blocks == [{"type": "text", "text": "Hi", "citations": [{"url": "u", "file_id": None}]}]
+    where = "messages.1.content.0.citations.0.file_id"
+    assert spoken.learn(where, f"{where}: Extra inputs are not permitted")
+    blocks = json.loads(spoken.body("", history_, "free"))["messages"][1]["content"]
+    assert blocks == [{"type": "text", "text": "Hi"}]
+
+
+@pytest.mark.parametrize("name", ["chat", "responses", "messages", "gemini"])
+def test_the_server_s_own_tools_stand_with_noria_s(name: str) -> None:
+    """One list, noria's after them, so that the provider's cache is marked after all."""
+    search = {"type": "web_search_20250305", "name": "web_search"}
+    spoken = dialect(name, profile=Profile(extra={"tools": [search]}))
+    text = spoken.body("You are noria.", history(prompt("x")), "free")
+    assert text.count(b'"tools":') == 1
+    first, *rest = json.loads(text)["tools"]
+    assert search in (first, *rest) and len(rest) == 1
+    if name != "gemini":
+        assert first == search
+    assert name != "messages" or rest[0]["cache_control"] == {"type": "ephemeral"}

@@ -141,9 +141,22 @@ def test_deltas_without_a_start_are_text() -> None:
     assert answered(of(start(), frame, *end())).reply.text == "Hi"
 
 
-def test_citations_are_left_out() -> None:
-    cited = block(0, "text", {"type": "text_delta", "text": "Hi"}, {"type": "citations_delta", "citation": {}}, text="")
-    assert answered(of(start(), *cited, *end())).reply.blocks == (Text("Hi"),)
+def test_what_a_text_cites_is_kept_before_it() -> None:
+    said = {"type": "text_delta", "text": "Hi"}
+    cited = [{"type": "citations_delta", "citation": c} for c in ({"url": "u"}, {}, None)]
+    (kept, text_) = answered(of(start(), *block(0, "text", said, *cited, text=""), *end())).reply.blocks
+    assert isinstance(kept, Opaque) and json.loads(kept.data) == {"citations": [{"url": "u"}]}
+    assert text_ == Text("Hi")
+
+
+def test_the_container_is_kept_with_the_reply() -> None:
+    """In the start of a message, or only at its end; where nothing was said there is no reply."""
+    begun = start()
+    begun["message"]["container"] = {"id": "container_1", "expires_at": "2026-04-24T00:40:16Z"}
+    over = [{"type": "message_delta", "delta": {"stop_reason": "end_turn", "container": {"id": "container_2"}}}]
+    assert answered(of(begun, *text(0, "Hi"), *end())).reply.blocks[-1] == Opaque('{"container":"container_1"}', "m")
+    assert answered(of(begun, *text(0, "Hi"), *over)).reply.blocks[-1] == Opaque('{"container":"container_2"}', "m")
+    assert failed(of(begun, *end("pause_turn"))).kind == "empty"
 
 
 def test_halves_of_a_character_in_two_deltas() -> None:

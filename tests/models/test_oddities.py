@@ -255,6 +255,20 @@ MESSAGES: dict[str, tuple[list[Any], Means]] = {
     "length, of a gateway": ([begin(), *SAY, *stop("length")], Means("Hi", end="cut")),
     "content_filter, of a gateway": ([begin(), *SAY, *stop("content_filter")], Means(kind="content_filtered")),
     "refusal": ([begin(), *SAY, *stop("refusal")], Means(kind="refused")),
+    "a refusal that says why": (
+        [begin(), msg("message_delta", delta={"stop_reason": "refusal", "stop_details": {
+            "type": "refusal", "category": "cyber", "explanation": "This was\nblocked."}}), msg("message_stop")],
+        Means(kind="refused", words="This was blocked.")),
+    "all of it in the start": (
+        [msg("message_start", message={"id": "msg_1", "stop_reason": "tool_use", "content": [
+            {"type": "text", "text": "Hi"}, {"type": "tool_use", "id": "c1", "name": "read", "input": {"path": "a"}}]}),
+         msg("message_stop")], BOTH),
+    "some of it in the start, which comes twice": (
+        [*[msg("message_start", message={"id": "msg_1", "content": [{"type": "text", "text": "Hi"}]})] * 2,
+         block(1, type="tool_use", id="c1", name="read", input={}), *ARGS, over(1), *stop()], BOTH),
+    "a stop reason in the start, and nothing said": (
+        [msg("message_start", message={"id": "msg_1", "stop_reason": "end_turn", "content": []}), *SAY[:2]],
+        Means(kind="truncated")),
     "pause_turn": ([begin(), *SAY, *stop("pause_turn")], Means("Hi", end="paused")),
     "compaction": ([begin(), block(0, type="compaction", content=None),
                     more(0, "compaction_delta", content="so far"), over(0), *stop("compaction")], Means(end="paused")),
@@ -358,6 +372,17 @@ RESPONSES: dict[str, tuple[list[Any], Means]] = {
                         Means(kind="overloaded", words="busy")),
     "response.error": ([TEXT, ev("error", error={"message": "it broke"})], Means(kind="server", words="it broke")),
     "no end mark": ([TEXT, "[DONE]"], Means(kind="truncated")),
+    "no response around the items": ([item("added", 1, **OPENED), *PIECES, item("done", 1, **CALL)], ONE),
+    "no response around the items, text too": (
+        [item("added", 0, type="message", id="m1"), TEXT, item("done", 0, **MESSAGE), item("done", 1, **CALL)], BOTH),
+    "no response around the items, the last not ended": (
+        [item("done", 0, **MESSAGE), item("added", 1, **OPENED), *PIECES], Means(kind="truncated")),
+    "no response around the items, the last not whole": (
+        [item("done", 0, **MESSAGE), item("done", 1, **CALL, status="incomplete")], Means(kind="truncated")),
+    "a response that began, and its items alone ended": (
+        [ev("created", response={}), item("added", 1, **OPENED), *PIECES, item("done", 1, **CALL, status="completed")],
+        Means(kind="truncated")),
+    "signs of life": ([{"type": "keepalive"}, TEXT, {"type": "ping"}, ended()], SAID),
     "unknown events": ([ev("created", response={}), ev("sparkle", x=1), TEXT, ev("content_part.done"), ended()], SAID),
 }  # fmt: skip
 
@@ -464,6 +489,16 @@ def test_calls_in_a_second_choice_are_those_of_the_reply() -> None:
     other = {"index": 1, "message": {"content": "Ho", "tool_calls": [fn(A, "read", id="c1")]}}
     compare(read_whole({"choices": [first, second]}), Means("Hi", (("c1", "read", A),)))
     compare(read_whole({"choices": [first, other]}), SAID)
+
+
+def test_content_that_is_the_object_that_was_asked_for() -> None:
+    """Cloudflare, where JSON was asked for."""
+    said = {
+        "index": 0,
+        "message": {"role": "assistant", "content": {"name": "Ada", "age": 36}},
+        "finish_reason": "stop",
+    }
+    compare(read_whole({"choices": [said]}), Means('{"name":"Ada","age":36}'))
 
 
 @pytest.mark.seed("J05")
@@ -577,6 +612,30 @@ def test_a_provider_s_own_blocks_go_back_to_it_as_they_were() -> None:
     assert sent[: len(listed)] == listed
     assert sent[len(listed)] == {"type": "thinking", "thinking": "hm", "signature": "c2ln"}
     assert sent[-1]["text"] == "Hi"
+
+
+CITED: dict[str, Any] = {
+    "type": "web_search_result_location", "url": "https://h.example/", "title": "Hama", "encrypted_index": "Eo8B",
+    "cited_text": "The norias of Hama",
+}  # fmt: skip
+
+
+@pytest.mark.seed("X19")
+def test_what_a_text_cites_goes_back_with_it() -> None:
+    """Citations in the start of a block, and in pieces; a text without any has none."""
+    frames = [block(0, type="text", text="A", citations=[CITED]), more(0, "citations_delta", citation=CITED), over(0)]
+    plain = [block(1, type="text", text="B", citations=None), over(1)]
+    later = [
+        block(2, type="text", text=""),
+        more(2, "text_delta", text="C"),
+        more(2, "citations_delta", citation=CITED),
+    ]
+    sent = back("messages", begin(), *frames, *plain, *later, *stop())
+    assert sent == [
+        {"type": "text", "text": "A", "citations": [CITED, CITED]},
+        {"type": "text", "text": "B"},
+        {"type": "text", "text": "C", "citations": [CITED]},
+    ]
 
 
 @pytest.mark.seed("X19")

@@ -193,8 +193,9 @@ class Chat(Spoken[Kept, Messages]):
         ]
         if self.streamed:
             fields.append(("stream_options", b'{"include_usage":true}'))
+        if tools := self._offered():
+            fields.append(("tools", b"[" + b",".join(tools) + b"]"))
         if self._tools:
-            fields.append(("tools", b"[" + b",".join(map(self._tool, self._tools)) + b"]"))
             fields.append(("tool_choice", b'"auto"' if calls == "free" else b'"none"'))
         if self._limit:
             fields.append((self._profile.output_parameter, str(self._limit).encode()))

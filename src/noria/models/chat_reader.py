@@ -187,7 +187,10 @@ class ChatReader(FrameReader):
             self._held = self._gathered.opaque(first=True)
 
     def _parts(self, content: object) -> None:
-        """Content as a list: text, and a model's thinking (Mistral's `thinking`, Databricks' `reasoning`)."""
+        """Content as a list: text, and a model's thinking (Mistral's `thinking`, Databricks' `reasoning`). An object
+        that is no part is the answer itself, where JSON was asked for (Cloudflare)."""
+        if isinstance(content, dict) and not ("type" in content and "text" in content):
+            content = dumps(content)
         for part in content if isinstance(content, list) else [content]:
             if isinstance(part, str):
                 self._gathered.text(part)

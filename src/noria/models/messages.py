@@ -7,7 +7,7 @@ whether the model may think are matters of neighbours: an entry's own bytes neve
 from __future__ import annotations
 
 import re
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import msgspec
 
@@ -29,6 +29,9 @@ ID = r"[a-zA-Z0-9_-]{1,64}"
 BUDGETS = {"minimal": 1_024, "low": 2_048, "medium": 8_192, "high": 16_384, "xhigh": 24_576, "max": 32_000}
 """Tokens to think with, by effort, for models that are told a number."""
 LEAST_BUDGET = 1_024
+CITATIONS, CONTAINER = "citations", "container"
+"""What a reply has beside its blocks and wants back: what the text that follows cites, where the provider's code runs.
+Each is kept as an opaque block `{name: value}`, which has no type."""
 
 _GO_ON = b'{"type":"text","text":' + quoted(words.GO_ON) + b"}"
 _USER, _ASSISTANT = b'{"role":"user","content":[', b'{"role":"assistant","content":['
@@ -50,6 +53,7 @@ class Kept(NamedTuple):
     thought: bool = False
     results: bool = False
     prompt: bool = False
+    container: str = ""
 
 
 class Messages:
@@ -59,6 +63,7 @@ class Messages:
         self.written = bytearray()
         self.tails: list[int] = []  # where the last block of each of the last two user messages ends
         self.foreign = False  # whether thinking must be off: an open chain of calls has replies without it
+        self.container = ""  # where the provider ran this model's code last
         self._must_think = must_think
         self._role = ""
         self._last = Kept()  # the last reply
@@ -70,6 +75,7 @@ class Messages:
             if self._role == "assistant" and not (self._goes_on and kept.own):
                 self._say(_GO_ON)
             self._reply(kept)
+            self.container = kept.container or self.container
             odd = not kept.own or (self._must_think and not kept.thought)
             self.foreign = kept.results and (self.foreign or odd)
         elif kept.prompt and not self._results:
@@ -126,7 +132,16 @@ class MessagesDialect(Spoken[Kept, Messages]):
     """The messages dialect (`models.dialect.Dialect`) for one model of one session."""
 
     optional: ClassVar[frozenset[str]] = frozenset(
-        ("temperature", "thinking", "output_config", "cache_control", "tool_choice", REASONING_ITEMS)
+        (
+            "temperature",
+            "thinking",
+            "output_config",
+            "cache_control",
+            "tool_choice",
+            CITATIONS,
+            CONTAINER,
+            REASONING_ITEMS,
+        )
     )
     ids: ClassVar[str] = ID
     types: ClassVar[frozenset[str] | None] = USUAL
@@ -183,7 +198,7 @@ class MessagesDialect(Spoken[Kept, Messages]):
         if self._system is None or self._system[0] is not system:
             self._system = system, self._prefix(system)
         pieces = [listed.written] if "cache_control" in self._without else listed.marked()
-        suffix = self._suffix(calls, thinking=not listed.foreign)
+        suffix = self._suffix(calls, listed.container, thinking=not listed.foreign)
         return b"".join((self._system[1], *pieces, listed.tail(instruction), suffix))
 
     def _prefix(self, system: str) -> bytes:
@@ -201,15 +216,18 @@ class MessagesDialect(Spoken[Kept, Messages]):
         if endpoint.temperature is not None and "temperature" not in self._without and not self._thinking():
             fields.append(b'"temperature":' + msgspec.json.encode(endpoint.temperature))
         fields += [quoted(name) + b":" + value for name, value in self._extra() if name not in self._without]
-        if self._tools:
-            fields.append(b'"tools":[' + b",".join(map(self._tool, self._tools))[:-1] + mark + b"}]")
+        if tools := self._offered():
+            fields.append(b'"tools":[' + b",".join(tools)[:-1] + mark + b"}]")
         if system.strip():
             fields.append(b'"system":[{"type":"text","text":' + quoted(system) + mark + b"}]")
         return b",".join((*fields, b'"messages":['))
 
-    def _suffix(self, calls: Calls, *, thinking: bool) -> bytes:
-        """After the messages. A tool is never forced; calls are forbidden by `tool_choice`, so that the tools stay."""
+    def _suffix(self, calls: Calls, container: str, *, thinking: bool) -> bytes:
+        """After the messages. A tool is never forced; calls are forbidden by `tool_choice`, so that the tools stay. The
+        provider's own code goes on in the container that it said."""
         fields = [b"]"]
+        if container and CONTAINER not in self._without and CONTAINER not in self._profile.extra:
+            fields.append(b'"container":' + quoted(container))
         if calls == "forbidden" and self._tools and "tool_choice" not in self._without:
             fields.append(b'"tool_choice":{"type":"none"}')
         if thinking and (how := self._thinking()):
@@ -252,7 +270,7 @@ class MessagesDialect(Spoken[Kept, Messages]):
     def _reply(self, reply: Reply) -> Kept:
         """What is sent of a reply: the API wants an answer to each call of its own tools, in the same message, and no
         thinking at a message's end."""
-        sent = [(b, data) for b in reply.blocks if (data := self._block(b))]
+        sent, container = self._sent(reply)
         paused = reply.end == "paused" and any(isinstance(b, Opaque) for b, _ in sent)
         known = [(_ids_in(b) if isinstance(b, Opaque) else ("", "")) for b, _ in sent]
         answers = frozenset(of for _, of in known if of)
@@ -271,13 +289,34 @@ class MessagesDialect(Spoken[Kept, Messages]):
             own=reply.model == self._endpoint.voice,
             paused=paused,
             thought=bool(sent) and isinstance(sent[0][0], Reasoning),
+            container=container,
         )
 
-    def _block(self, block: Block) -> bytes:
+    def _sent(self, reply: Reply) -> tuple[list[tuple[Block, bytes]], str]:
+        """The blocks of a reply that are sent, with their bytes, and the container that it names. What a text cites
+        stands in a block before it, and goes back with it to its own model."""
+        found: list[tuple[Block, bytes]] = []
+        container, cited = "", b""
+        for block in reply.blocks:
+            if isinstance(block, Opaque) and (beside := _beside(block)):
+                if block.model == self._endpoint.voice:
+                    container = beside.get(CONTAINER, container)
+                    cited = (
+                        msgspec.json.encode(beside[CITATIONS])
+                        if CITATIONS in beside and CITATIONS not in self._without
+                        else b""
+                    )
+                continue
+            if data := self._block(block, cited):
+                found.append((block, data))
+            cited = b""
+        return found, container
+
+    def _block(self, block: Block, cited: bytes) -> bytes:
         """A block of a reply; blank where nothing of it is sent: thinking and provider blocks go to their own model."""
         match block:
             case Text():
-                return _text(block.text) if block.text.strip() else b""
+                return _text(block.text, cited) if block.text.strip() else b""
             case Call():
                 return b'{"type":"tool_use","id":%s,"name":%s,"input":%s}' % (
                     quoted(self._ids.of(block)),
@@ -324,8 +363,15 @@ class MessagesDialect(Spoken[Kept, Messages]):
         )
 
 
-def _text(text: str) -> bytes:
-    return b'{"type":"text","text":' + quoted(text) + b"}"
+def _text(text: str, cited: bytes = b"") -> bytes:
+    """A text block; `cited`: what it cites, as its provider said it."""
+    return b'{"type":"text","text":' + quoted(text) + (b',"citations":' + cited if cited else b"") + b"}"
+
+
+def _beside(block: Opaque) -> dict[str, Any]:
+    """What a provider said beside its blocks (CITATIONS, CONTAINER); nothing for a block of its own."""
+    data = msgspec.json.decode(block.data)
+    return {} if "type" in data else data
 
 
 def _ids_in(block: Opaque) -> tuple[str, str]:

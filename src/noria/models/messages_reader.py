@@ -11,7 +11,9 @@ from typing import Any
 
 from noria.core.content import End, Usage
 from noria.core.ports import Answered, Emit, Failure
+from noria.models import retry
 from noria.models.accumulate import Held, Run
+from noria.models.messages import CITATIONS, CONTAINER
 from noria.models.reader import FrameReader, arguments_of, dumps, index_of, loads, text_of, tokens_of
 
 ENDS: dict[str, End] = {"max_tokens": "cut", "length": "cut", "pause_turn": "paused", "compaction": "paused"}
@@ -21,9 +23,10 @@ INPUTS = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_token
 
 
 class _Block:
-    """A content block that is coming in: text, thinking, a call (by `key`), or one that only the provider knows."""
+    """A content block that is coming in: text (with its `citations`), thinking, a call (by `key`), or one that only
+    the provider knows (in `held`; of a text, what it cites)."""
 
-    __slots__ = ("held", "key", "pieces", "raw", "run", "signature")
+    __slots__ = ("citations", "held", "key", "pieces", "raw", "run", "signature")
 
     def __init__(self, raw: dict[str, Any]) -> None:
         self.raw = raw
@@ -32,6 +35,7 @@ class _Block:
         self.key = -1
         self.signature = ""
         self.pieces: list[str] = []
+        self.citations: list[Any] = []
 
 
 class MessagesReader(FrameReader):
@@ -46,6 +50,8 @@ class MessagesReader(FrameReader):
         self._open: dict[int, _Block] = {}
         self._calls = 0
         self._last = 0  # the index that came last
+        self._why = ""  # the provider's words about a refusal
+        self._container = ""  # the id of where its code runs
         self._tokens: dict[str, int] = {}
 
     @property
@@ -70,7 +76,7 @@ class MessagesReader(FrameReader):
             case "message_delta":
                 self._spoke = True
                 self._count(frame.get("usage"))
-                self._ended(_dict(frame.get("delta")).get("stop_reason"))
+                self._ended(_dict(frame.get("delta")))
             case "message_stop":
                 self._spoke = self.done = True
                 self._count(frame.get("usage"))
@@ -95,10 +101,8 @@ class MessagesReader(FrameReader):
         if not isinstance(content, list):
             self._says_nothing("content", frame)
             return
-        for index, block in enumerate(content):
-            self._start(index, _dict(block))
-            self._close(index)
-        self._ended(frame.get("stop_reason") or "end_turn")
+        self._blocks(content)
+        self._ended({"stop_reason": "end_turn"} | {k: v for k, v in frame.items() if v is not None})
 
     def _index(self, frame: dict[str, Any], *, new: bool = False) -> int:
         """The place of the block that a frame speaks of: its index, else that of the last one, or the next."""
@@ -117,12 +121,30 @@ class MessagesReader(FrameReader):
             self.done = True
             return
         self._spoke = True
+        again = bool(self._id) and identity == self._id
         self._id = identity
         self._count(message.get("usage"))
+        content = message.get("content")
+        if isinstance(content, list) and content and not (again or self._gathered.begun):
+            self._blocks(content)  # they are there already: programs that go on by themselves begin so
+            self._ended(message)
+        else:
+            self._ended({CONTAINER: message.get(CONTAINER)})
 
-    def _ended(self, reason: object) -> None:
+    def _blocks(self, content: list[Any]) -> None:
+        """Blocks that came whole."""
+        for index, block in enumerate(content):
+            self._start(index, _dict(block))
+            self._close(index)
+
+    def _ended(self, said: dict[str, Any]) -> None:
+        """What a message or its last delta says of the whole."""
+        reason = said.get("stop_reason")
         if isinstance(reason, str) and reason:
             self._stop = reason
+        details = _dict(said.get("stop_details"))
+        self._why = text_of(details.get("explanation")) or text_of(details.get("category")) or self._why
+        self._container = text_of(_dict(said.get(CONTAINER)).get("id")) or self._container
 
     # -- blocks --------------------------------------------------------------------------------------------------
 
@@ -131,6 +153,8 @@ class MessagesReader(FrameReader):
         block = self._open[index] = _Block(raw)
         match raw.get("type"):
             case "text":
+                block.held = self._gathered.opaque()
+                block.citations += _list(raw.get("citations"))
                 block.run = self._gathered.block("text")
                 self._gathered.add(block.run, text_of(raw.get("text")))
             case "thinking":
@@ -160,12 +184,14 @@ class MessagesReader(FrameReader):
             self._gathered.add(block.run, text_of(delta.get(str(kind).removesuffix("_delta"))))
         elif block.run and kind == "signature_delta":
             block.signature += text_of(delta.get("signature"))
+        elif kind == "citations_delta":
+            block.citations += filter(None, [delta.get("citation")])
         elif kind == "input_json_delta":
             piece = arguments_of(delta.get("partial_json"))
             block.pieces.append(piece)
             if block.key >= 0:
                 self._gathered.call(block.key, "", "", piece)
-        elif block.held and kind != "citations_delta":
+        elif block.held and not block.run:
             _merge(block.raw, delta)
 
     def _close(self, index: int) -> None:
@@ -180,6 +206,9 @@ class MessagesReader(FrameReader):
             self._gathered.settle(block.key, "", "", arguments_of(block.raw["input"]))
         elif block.key >= 0:
             self._gathered.complete(block.key)
+        elif block.held and block.run:
+            if block.citations:
+                block.held.data = dumps({CITATIONS: block.citations})
         elif block.held:
             written = "".join(block.pieces)
             given = loads(written) if written.strip() else block.raw.get("input", {})
@@ -218,17 +247,24 @@ class MessagesReader(FrameReader):
         for index in list(self._open):
             self._close(index)
         if self._stop == "refusal":
-            return Failure("refused", detail="the model refused to answer (stop reason 'refusal')")
+            why = retry.one_line(f": {self._why}", self._secrets) if self._why else ""
+            return Failure("refused", detail=f"the model refused to answer (stop reason 'refusal'){why}")
         if self._stop in FILTERED:
             return Failure("content_filtered", detail=f"the provider's filter ended the reply ({self._stop})")
         if self._stop == "model_context_window_exceeded":
             return Failure("context_overflow", detail="the model's context window was full before the reply had ended")
+        if self._container and self._gathered.begun:
+            self._gathered.opaque().data = dumps({CONTAINER: self._container})
         reply = self._gathered.result(ENDS.get(self._stop, "stop"))
         return reply if isinstance(reply, Failure) else Answered(reply, self._usage)
 
 
 def _dict(value: object) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
+
+
+def _list(value: object) -> list[Any]:
+    return value if isinstance(value, list) else []
 
 
 def _merge(raw: dict[str, Any], delta: dict[str, Any]) -> None:

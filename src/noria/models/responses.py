@@ -133,9 +133,8 @@ class Responses(Spoken[Kept, Items]):
         fields += self._extra()
         if system.strip():
             fields.append(("instructions", quoted(system)))
-        if self._tools:
-            strict = b"" if "strict" in self._without else b',"strict":false'
-            fields.append(("tools", b"[" + b",".join(self._tool(t, strict) for t in self._tools) + b"]"))
+        if tools := self._offered():
+            fields.append(("tools", b"[" + b",".join(tools) + b"]"))
         sent = [b"%s:%s" % (quoted(name), value) for name, value in fields if name not in self._without]
         return b"{" + b",".join((*sent, b'"input":['))
 
@@ -204,8 +203,9 @@ class Responses(Spoken[Kept, Items]):
             return b'{"type":"input_file","filename":"document.pdf","file_data":' + quoted(data) + b"}"
         return b'{"type":"input_image","image_url":' + quoted(data) + b"}"
 
-    def _tool(self, tool: ToolSpec, strict: bytes) -> bytes:
+    def _tool(self, tool: ToolSpec) -> bytes:
         """`strict` is said because it is the API's default, which demands schemas without optional fields."""
+        strict = b"" if "strict" in self._without else b',"strict":false'
         return b'{"type":"function","name":%s,"description":%s,"parameters":%s%s}' % (
             quoted(self._called.wire(tool.name)),
             quoted(tool.description),

@@ -44,6 +44,8 @@ class ResponsesReader(FrameReader):
         self._indexes: dict[str, int] = {}  # by item id, for servers that give no index
         self._last = -1
         self._calls: set[str] = set()  # the ids of those that are whole
+        self._enveloped = False  # whether it was said that a response begins
+        self._unfinished: set[int] = set()  # the items that have begun and are not said to have ended
 
     @property
     def ended(self) -> bool:
@@ -57,6 +59,8 @@ class ResponsesReader(FrameReader):
         if kind.startswith("response."):
             self._spoke = True
         match kind.removeprefix("response."):
+            case "created" | "in_progress" | "queued":
+                self._enveloped = True
             case "output_text.delta" | "refusal.delta":
                 self._piece("text", frame, "delta")
             case (
@@ -84,6 +88,8 @@ class ResponsesReader(FrameReader):
                 self._ended(_dict(frame.get("response")), STATUS.get(kind.removeprefix("response."), "cancelled"))
             case "error":
                 self._fail(frame)
+            case "keepalive" | "ping":
+                self._spoke = True
             case _ if not kind.startswith("response."):
                 if frame.get("object") == "response":
                     self._body(frame)
@@ -119,6 +125,7 @@ class ResponsesReader(FrameReader):
     def _added(self, index: int, item: dict[str, Any]) -> None:
         """An item begins: its place among the others."""
         made = self._items[index] = _Item()
+        self._unfinished.add(index)
         kind = text_of(item.get("type"))
         if kind in CALLS:
             self._gathered.call(index, text_of(item.get("call_id")), text_of(item.get("name")), "")
@@ -147,6 +154,8 @@ class ResponsesReader(FrameReader):
         if index not in self._items:
             self._added(index, item)
         made = self._items[index]
+        if item.get("status", "completed") == "completed":
+            self._unfinished.discard(index)
         if kind in CALLS:
             written = arguments_of(item.get(CALLS[kind]))
             self._calls.add(text_of(item.get("call_id")))
@@ -165,6 +174,13 @@ class ResponsesReader(FrameReader):
             made.held.data = dumps(item)
 
     # -- the end -------------------------------------------------------------------------------------------------
+
+    def _result(self) -> Answered | Failure:
+        """A server that never said that a response begins does not say either that it ends: its items' own ends are the
+        end marks then, where each that began has one."""
+        if self._failure or self.ended or self._enveloped or self._unfinished or not self._items:
+            return super()._result()
+        return self._end()
 
     def _ended(self, response: dict[str, Any], status: str) -> None:
         """The response as it is in the end. Of its items those count that had not come."""

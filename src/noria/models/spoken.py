@@ -29,9 +29,11 @@ from noria.models.retry import REASONING_ITEMS
 FEW = 6  # facts that one session learns of a server
 IN_HISTORY = frozenset(
     ("reasoning_content", "reasoning_details", "reasoning_opaque", "thinking_blocks", "extra_content",
-     "provider_specific_fields", "ids", "bridge", "reasoning", "empty", REASONING_ITEMS)
+     "provider_specific_fields", "ids", "bridge", "reasoning", "empty", "citations", REASONING_ITEMS)
 )  # fmt: skip
 """What is learned of these is another form of the entries."""
+OF_ONE = frozenset(("container", REASONING_ITEMS))
+"""What is learned of these says nothing of other sessions: it is what one history holds."""
 
 K = TypeVar("K")
 K_in = TypeVar("K_in", contravariant=True)
@@ -84,8 +86,8 @@ class Spoken(ABC, Generic[K, L]):
 
     `path`: where requests go, below the base URL. `optional`: what of a request can be left out when the server
     refuses it by name. `ids`: the call ids that it takes, as a pattern; `types`: the images (None: all). A dialect
-    has `_new` (an empty list), `_joined` (the body), `_prompt`, `_step` and `_say` (an entry's bytes), `_text` and
-    `_picture` (one part of a user's message).
+    has `_new` (an empty list), `_joined` (the body), `_tool`, `_prompt`, `_step` and `_say` (an entry's bytes), `_text`
+    and `_picture` (one part of a user's message).
     """
 
     path: ClassVar[str] = ""
@@ -180,7 +182,7 @@ class Spoken(ABC, Generic[K, L]):
 
         if self._taught >= FEW:
             return False
-        optional = (self.optional | self._profile.extra.keys() | self._returned) - self._without
+        optional = (self.optional | self._profile.extra.keys() | self._returned) - self._without - {"tools"}
         fact = lesson(culprit, words, Now(optional, self._profile, self._limit, self._level))
         if not fact:
             return False
@@ -206,7 +208,7 @@ class Spoken(ABC, Generic[K, L]):
     def _note(self, fact: str) -> None:
         """Remember it; what a history holds says nothing of other sessions."""
         self._take(fact)
-        if fact != REASONING_ITEMS:
+        if fact not in OF_ONE:
             self._learned.add(fact)
 
     def _take(self, fact: str) -> None:
@@ -232,8 +234,18 @@ class Spoken(ABC, Generic[K, L]):
         return schema_bytes(tool.schema, self._profile.schema)
 
     def _extra(self) -> list[tuple[str, bytes]]:
-        """The fields that a profile adds to every body."""
-        return [(name, msgspec.json.encode(value)) for name, value in self._profile.extra.items()]
+        """The fields that a profile adds to every body; tools among them stand with noria's (`_offered`)."""
+        return [(name, msgspec.json.encode(value)) for name, value in self._profile.extra.items() if name != "tools"]
+
+    def _offered(self) -> list[bytes]:
+        """The tools of a request: the server's own, that a profile adds, and noria's after them."""
+        added = self._profile.extra.get("tools")
+        own = map(msgspec.json.encode, added) if isinstance(added, list) else ()
+        return [*own, *map(self._tool, self._tools)]
+
+    @abstractmethod
+    def _tool(self, tool: ToolSpec) -> bytes:
+        """A tool as the dialect tells of it."""
 
     def _heard(self, reader: Decoder) -> Decoder:
         """The reader, with the tools' own names in what it reads."""
