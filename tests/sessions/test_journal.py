@@ -327,7 +327,7 @@ def test_a_cancelled_append_leaves_no_gap(tmp_path: Path) -> None:
         store = await Store.open(tmp_path / "journal.db")
         journal = await store.create(tmp_path)
         await journal.append(some(1, 1))
-        task = asyncio.create_task(journal.append(some(2, 1)))
+        task = asyncio.create_task(journal.append(some(2, 1), sync=True))  # one that has to be waited for
         await asyncio.sleep(0)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
