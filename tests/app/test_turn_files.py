@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from noria.app.approvals import Answer
@@ -158,3 +159,43 @@ def test_a_turn_that_another_process_began_says_so(tmp_path: Path) -> None:
             assert (await session.run("more")).files == Files(created=["b"], added=1)
 
     asyncio.run(work())
+
+
+def test_added_folders_are_looked_at_too(tmp_path: Path) -> None:
+    """As whole paths; one within the workspace, or within another of them, is counted once."""
+    for name in ("work/in", "more/deep"):
+        (tmp_path / name).mkdir(parents=True)
+    (tmp_path / "more" / "old").write_text("x\n")
+    (tmp_path / "more" / "gone").write_text("x\n")
+    more = str(tmp_path / "more")
+    given = msgspec.structs.replace(work_in(tmp_path), folders=(more, f"{more}/deep", str(tmp_path / "work" / "in")))
+    script = ScriptedModel(
+        [
+            say("", command(f"echo x > {more}/new; echo y >> {more}/old; rm {more}/gone; echo z > {more}/deep/a")),
+            say("", command("echo x > in/b"), call("write_file", path=f"{more}/by-tool", content="x\n")),
+            "done",
+        ]
+    )
+
+    async def work() -> Files:
+        async with await Session.open(given, model=script) as session:
+            return (await session.run("go")).files
+
+    files = asyncio.run(work())
+    assert files.created == sorted([f"{more}/by-tool", f"{more}/deep/a", f"{more}/new", "in/b"])
+    assert (files.changed, files.deleted) == ([f"{more}/old"], [f"{more}/gone"])
+
+
+def test_files_that_git_ignores_are_told_too(tmp_path: Path) -> None:
+    """Not those in a folder that is ignored as a whole, unless a file tool changed them."""
+    work = tmp_path / "work"
+    work.mkdir()
+    (work / ".gitignore").write_text(".env\n*.log\nbuild/\n")
+    (work / ".env").write_text("A=1\n")
+    files = told(
+        tmp_path,
+        command("echo A=2 > .env; mkdir build; echo x > build/o; echo x > a.log"),
+        call("write_file", path="build/by-tool", content="x\n"),
+    )
+    assert (files.created, files.changed) == (["a.log", "build/by-tool"], [".env"])
+    assert told(tmp_path, call("write_file", path="b.log", content="x\n")).created == ["b.log"]

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from noria.tools import census as module
-from noria.tools.census import Stamp, census, differences
+from noria.tools.census import Stamp, census, censuses, differences
 from noria.tools.process import Processes
 from noria.tools.workspace import Change
 
@@ -47,17 +47,30 @@ def told(root: Path, command: str, noted: Mapping[str, Change] | None = None) ->
         ("echo x > 'odd name\n$(touch no)'", {"odd name\n$(touch no)": "created"}),
         ("touch \"$(printf '\\377')\"", {os.fsdecode(b"\xff"): "created"}),
         ("echo x > c; rm c", {}),
-        ("rm -r sub", {"sub/b": "deleted"}),
+        ("rm -r sub", {"sub/b": "deleted", "sub/d.log": "deleted"}),
         ("echo x > .hidden", {".hidden": "created"}),
         ("mkdir -p node_modules/p __pycache__ build; echo x | tee node_modules/p/i __pycache__/c build/o", {}),
+        (
+            "echo x | tee .env sub/.env sub/c.log > /dev/null; echo y >> old.log; rm sub/d.log",
+            {
+                ".env": "created",
+                "sub/.env": "created",
+                "sub/c.log": "created",
+                "old.log": "changed",
+                "sub/d.log": "deleted",
+            },
+        ),
+        ("mkdir -p logs; echo x > logs/a.log; git init -q .", {}),
         ("echo a >> .gitignore", {".gitignore": "changed"}),
     ],
 )
 def test_what_a_command_did(tmp_path: Path, command: str, expected: dict[str, str]) -> None:
     (tmp_path / "a").write_text("a\n")
-    (tmp_path / ".gitignore").write_text("build\n")
+    (tmp_path / ".gitignore").write_text("build\n*.log\n.env\n")
     (tmp_path / "sub").mkdir()
     (tmp_path / "sub" / "b").write_text("b\n")
+    (tmp_path / "old.log").write_text("b\n")
+    (tmp_path / "sub" / "d.log").write_text("b\n")
     assert told(tmp_path, command) == expected
 
 
@@ -93,3 +106,15 @@ def test_a_folder_with_too_many_files_is_not_counted(tmp_path: Path, monkeypatch
 def test_an_empty_folder_and_one_that_is_gone(tmp_path: Path) -> None:
     assert taken(tmp_path) == {}
     assert asyncio.run(census(str(tmp_path / "gone"), Processes())) is None
+
+
+def test_several_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "f").touch()
+    folders = [str(tmp_path / name) for name in ("one", "gone", "two")]
+    assert sorted(asyncio.run(censuses(folders, Processes())) or ()) == [
+        str(tmp_path / "one" / "f"), str(tmp_path / "two" / "f"),
+    ]  # fmt: skip
+    monkeypatch.setattr(module, "MOST", 1)
+    assert asyncio.run(censuses(folders, Processes())) is None

@@ -259,6 +259,7 @@ def _shop(order: _Order, session: str, root: str, windows: Windows) -> _Shop:
     post = (hiding, nested.add) if brought.builtin else (hiding,)
     threads = brought.shared.threads if brought.shared else None
     toolbox = Toolbox(order.tools, Workspace(root), processes, outputs, post=post, threads=threads)
+    toolbox.turn.add(settings.folders)
     toolbox.edited = lambda call, edits: bus.publish(Edited(call, hiding.edits(edits)))
     return _Shop(toolbox, boxed, nested, outputs, bus)
 

@@ -2,14 +2,16 @@
 did, whatever they were.
 
 Owns: the list, its bounds, the comparison. Must not know: who changed a file, or what was in it. Not in it are links,
-files that the folder's ignore files leave out (builds, caches, virtual environments), what version control keeps.
+folders that the ignore files leave out (builds, caches, virtual environments), what version control keeps. A file that
+is ignored by itself (`.env`) is in it, where others beside or below it are not.
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Mapping
+import time
+from collections.abc import Iterable, Mapping
 from stat import S_ISREG
 from typing import NamedTuple
 
@@ -20,6 +22,8 @@ from noria.tools.workspace import Change
 MOST = 50_000  # files that are looked at
 NAMES = 8 << 20  # bytes of their names, together
 TIMEOUT = 2.0  # seconds that listing them may take
+
+_KEPT = frozenset((".git", ".hg", ".svn", ".jj"))  # a file, in a work tree that is not the first
 
 # What a folder's ignore files say holds in every folder, a repository or not.
 _LIST = (
@@ -54,17 +58,52 @@ async def census(root: str, processes: Processes, seconds: float = TIMEOUT) -> M
     names = done.out.split(b"\0")[:-1]
     if len(names) > MOST:
         return None
-    return await asyncio.get_running_loop().run_in_executor(None, _stamps, root, names)
+    return await asyncio.get_running_loop().run_in_executor(None, _stamps, root, names, time.monotonic() + seconds)
 
 
-def _stamps(root: str, names: list[bytes]) -> dict[str, Stamp]:
+async def censuses(
+    folders: Iterable[str], processes: Processes, seconds: float = TIMEOUT
+) -> Mapping[str, Stamp] | None:
+    """The same of several folders at once; one that is not there has no files."""
+    there = [folder for folder in folders if os.path.isdir(folder)]
+    found: dict[str, Stamp] = {}
+    for each in await asyncio.gather(*(census(folder, processes, seconds) for folder in there)):
+        if each is None or len(found) + len(each) > MOST:
+            return None
+        found.update(each)
+    return found
+
+
+def _stamps(root: str, names: list[bytes], until: float) -> dict[str, Stamp] | None:
+    """The files of these names, and those that are ignored but lie in a folder with one of them; None where they are
+    too many, or the time is over."""
     stamps: dict[str, Stamp] = {}
+    folders: dict[str, None] = {root: None}
     for name in names:
         path = os.path.join(root, os.fsdecode(name.removeprefix(b"./")))
+        folder = os.path.dirname(path)
+        while folder not in folders:
+            folders[folder] = None
+            folder = os.path.dirname(folder)
         found = stamp(path)
         if found is not None:
             stamps[path] = found
+    for folder in folders:
+        for path in _files(folder):
+            if path not in stamps and (found := stamp(path)) is not None:
+                stamps[path] = found
+        if len(stamps) > MOST or time.monotonic() > until:
+            return None
     return stamps
+
+
+def _files(folder: str) -> list[str]:
+    """The plain files in a folder that version control does not keep for itself."""
+    try:
+        with os.scandir(folder) as entries:
+            return [e.path for e in entries if e.is_file(follow_symlinks=False) and e.name not in _KEPT]
+    except OSError:
+        return []  # it is gone, or may not be looked into
 
 
 def stamp(path: str) -> Stamp | None:

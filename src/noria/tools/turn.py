@@ -28,6 +28,7 @@ class TurnFiles:
         "_before",
         "_commands",
         "_earlier",
+        "_folders",
         "_found",
         "_processes",
         "_room",
@@ -38,7 +39,14 @@ class TurnFiles:
 
     def __init__(self, workspace: Workspace, processes: Processes) -> None:
         self._workspace, self._processes = workspace, processes
+        self._folders = (workspace.root,)
         self.begin()
+
+    def add(self, folders: Iterable[str]) -> None:
+        """Folders (real paths) that commands may change files in, beside the workspace."""
+        for folder in folders:
+            if not any(f"{folder}/".startswith(f"{known.rstrip('/')}/") for known in self._folders):
+                self._folders = (*self._folders, folder)
 
     def begin(self) -> None:
         """A new turn."""
@@ -70,10 +78,10 @@ class TurnFiles:
         """Something is about to run that may change files without a word."""
         self._found = None
         if not self._commands:
-            from noria.tools.census import census
+            from noria.tools.census import censuses
 
             self._commands = True
-            self._before = await census(self._workspace.root, self._processes)
+            self._before = await censuses(self._folders, self._processes)
             self._unknown = UNKNOWN if self._before is None else ""
 
     async def count(self, seconds: float) -> None:
@@ -81,10 +89,9 @@ class TurnFiles:
         person is counted when it stops and again when it has gone on."""
         if self._before is None:
             return
-        from noria.tools.census import census, differences
+        from noria.tools.census import censuses, differences
 
-        gone = not os.path.isdir(self._workspace.root)
-        after = {} if gone else await census(self._workspace.root, self._processes, seconds)
+        after = await censuses(self._folders, self._processes, seconds)
         self._found = None if after is None else differences(self._before, after, self._workspace.changes)
         self._unknown = UNKNOWN if after is None else ""
 
