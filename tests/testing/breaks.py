@@ -11,7 +11,19 @@ from typing import Any, TypeAlias
 Change: TypeAlias = "str | tuple[str, dict[str, Any]]"
 
 LONG = '"x" * 70'
+HALF = "'a\\ud83d'"  # of a surrogate pair
+NO_IMAGE = "data:image/png;base64,aGVsbG8gaGVsbG8gaGVsbG8gaGVsbG8gaGVsbG8="
 CHAT: dict[str, Change] = {
+    "json": f"m[8]['content'] = {HALF}",
+    "objects": "b['tools'].append('x')",
+    "parts": "m[6]['content'].append({'type': 'input_text', 'text': 'x'})",
+    "pictures": f"m[1]['content'][1]['image_url']['url'] = '{NO_IMAGE}'",
+    "options": "b['temperature'] = 3",
+    "tool-choice": "b['tool_choice'] = {'type': 'function', 'function': {'name': 'nothing'}}",
+    "tool-names-unique": "b['tools'][1]['function']['name'] = 'read_file'",
+    "schema-plain": "b['tools'][0]['function']['parameters']['anyOf'] = [{'required': ['path']}]",
+    "schema-valid": "b['tools'][0]['function']['parameters']['properties']['path'] = {'type': 'any'}",
+    "keys": ("m[7]['reasoning_content'] = 'x'", {"profiles": ["openai"]}),
     "model": "del b['model']",
     "messages": "b['messages'] = []",
     "roles": "m[0]['role'] = 'narrator'",
@@ -51,6 +63,19 @@ CHAT: dict[str, Change] = {
     "no-reasoning-effort": ("b['reasoning_effort'] = 'low'", {"profiles": ["no-reasoning_effort"]}),
 }
 RESPONSES: dict[str, Change] = {
+    "json": f"m[7]['content'] = {HALF}",
+    "objects": "b['tools'].append('x')",
+    "item-types": "m.insert(0, {'type': 'tool_result', 'output': 'x'})",
+    "summaries": "del m[1]['summary']",
+    "output-parts": "m[5]['output'][0]['type'] = 'output_text'",
+    "pictures": f"m[0]['content'][1]['image_url'] = '{NO_IMAGE}'",
+    "options": "b['reasoning'] = {'effort': 'very'}",
+    "choice-known": "b['tool_choice'] = 'always'",
+    "tools-few": "b['tools'] = [b['tools'][0] | {'name': f't{k}'} for k in range(129)]",
+    "tool-names-unique": "b['tools'].append(b['tools'][0])",
+    "parameters": "del b['tools'][0]['parameters']",
+    "schema-plain": "b['tools'][0]['parameters']['anyOf'] = [{'required': ['path']}]",
+    "schema-valid": "b['tools'][0]['parameters']['properties']['path'] = {'$ref': '#/$defs/nothing'}",
     "model": "del b['model'], m[1:]",
     "keys": "b['max_tokens'] = 9",
     "given": "b['input'] = []",
@@ -78,6 +103,25 @@ RESPONSES: dict[str, Change] = {
     "limit": "b['max_output_tokens'] = 15",
 }
 MESSAGES: dict[str, Change] = {
+    "json": f"m[5]['content'] = {HALF}",
+    "size": "b['system'][0]['text'] = 'x' * (33 << 20)",
+    "version-known": "h['anthropic-version'] = '2020-01-01'",
+    "objects": "m[0]['name'] = 'x'",
+    "sides": "m[0]['content'] = [m[3]['content'][0] | {'id': 'toolu_9'}]",
+    "thinking-last": "m[5]['content'] = [m[1]['content'][0]]",
+    "results": "m[2]['content'][1]['content'].append({'type': 'tool_use', 'id': 'x', 'name': 'x', 'input': {}})",
+    "errors-text": "m[2]['content'][1]['is_error'] = True",
+    "image-size": (
+        "m[2]['content'][1]['content'][1]['source']['data'] = base64.b64encode(base64.b64decode(PNG) + bytes(4 << 20))"
+        ".decode()"
+    ),
+    "sources": (
+        "m[2]['content'][1]['content'][1]['source']['data'] = base64.b64encode(base64.b64decode(PNG)[:8] * 6).decode()"
+    ),
+    "cache-marks": "m[6]['content'][0]['cache_control']['ttl'] = '1h'",
+    "property-keys": "b['tools'][0]['input_schema']['properties']['$top'] = {'type': 'integer'}",
+    "options": "b['temperature'] = 1.5",
+    "thinking-known": "b['thinking'] = {'type': 'adaptive'}; b['top_k'] = 5",
     "version": "del h['anthropic-version']",
     "model": "del b['model'], m[1:]",
     "max-tokens": "del b['max_tokens']",
@@ -115,6 +159,15 @@ MESSAGES: dict[str, Change] = {
     "thinking-first": "b['thinking'] = {'type': 'enabled', 'budget_tokens': 1024}; del m[5:]",
 }
 GEMINI: dict[str, Change] = {
+    "json": f"m[0]['parts'][0]['text'] = {HALF}",
+    "objects": "b['systemInstruction'] = 'Be exact.'",
+    "call-names": "del m[4]['parts'][0]['functionResponse']['response']",
+    "inline": "m[0]['parts'][1]['inlineData']['data'] = 'aGVsbG8gaGVsbG8gaGVsbG8gaGVsbG8='",
+    "ranges": "b['generationConfig']['temperature'] = 3",
+    "tools-allowed": "b['toolConfig']['functionCallingConfig']['allowedFunctionNames'] = ['read_file']",
+    "schema-types": "b['tools'][0]['functionDeclarations'][0]['parameters']['properties']['path']['type'] = 'any'",
+    "schema-formats": "b['tools'][0]['functionDeclarations'][0]['parameters']['properties']['path']['format'] = 'uri'",
+    "schema-named": "b['tools'][0]['functionDeclarations'][0]['parameters']['required'] = ['nothing']",
     "keys": "b['model'] = 'x'",
     "contents": "b['contents'] = []",
     "roles": "m[1]['role'] = 'assistant'; m[1]['parts'] = [{'text': 'x'}]; m[2]['parts'] = [{'text': 'y'}]",

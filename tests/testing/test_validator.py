@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import base64
 import json
 import pathlib
 import re
@@ -17,7 +18,7 @@ from noria.testing import DIALECTS, PROFILES, RULES, Dialect, Rule, check
 from noria.testing.issued import Issued
 from noria.testing.validator import refusal
 from noria.testing.validator.schema import is_valid
-from tests.testing.bodies import HEADERS, ISSUED, MODEL, legal, plain
+from tests.testing.bodies import HEADERS, ISSUED, MODEL, PNG, legal, plain
 from tests.testing.breaks import BREAKS
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -34,7 +35,7 @@ def broken(rule: Rule) -> tuple[dict[str, Any], dict[str, str], str, list[str]]:
     def sign(model: str, text: str) -> str:
         return ISSUED.sign(model, "d" * 12, text)
 
-    exec(code, {"b": body, "h": headers, "m": m, "sign": sign})
+    exec(code, {"b": body, "h": headers, "m": m, "sign": sign, "base64": base64, "PNG": PNG})
     model = MODEL if rule.dialect == "gemini" else str(body.get("model", ""))
     return body, headers, model, settings.get("profiles", [])
 
@@ -164,7 +165,8 @@ def test_no_body_makes_a_check_fail(dialect: Dialect, data: st.DataObject) -> No
     [
         {"type": "objekt"}, {"properties": []}, {"properties": {"a": 1}}, {"required": "a"}, {"anyOf": []},
         {"exclusiveMinimum": True}, {"items": [{}]}, {"enum": "a"}, {"type": ["string", "text"]},
-        {"properties": {"a": {"items": {"type": "int"}}}}, True, [],
+        {"properties": {"a": {"items": {"type": "int"}}}}, True, [], {"required": ["a", "a"]}, {"minLength": -1},
+        {"properties": {"a": {"$ref": "#/$defs/b"}}}, {"pattern": 3},
     ],
 )  # fmt: skip
 def test_what_is_no_json_schema(schema: Any) -> None:

@@ -18,7 +18,7 @@ from noria.models import words
 from noria.models.dialect import Decoder
 from noria.models.encode import CACHE_MARK, marked, quoted
 from noria.models.kept import FIELDS, returned
-from noria.models.pictures import PDF
+from noria.models.pictures import PDF, USUAL
 from noria.models.spoken import Spoken
 
 
@@ -131,6 +131,7 @@ class Chat(Spoken[Kept, Messages]):
         ("max_tokens", "max_completion_tokens", "temperature", "stream_options", "reasoning_effort", "reasoning",
          "thinking", "enable_thinking", "tool_choice", "prompt_cache_key", "cache_control")
     )  # fmt: skip
+    types: ClassVar[frozenset[str] | None] = USUAL
 
     def _begin(self) -> None:
         self._system: tuple[str, bytes] = ("", b"")

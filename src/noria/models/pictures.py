@@ -14,7 +14,7 @@ from noria.models import words
 from noria.models.encode import Images
 
 USUAL = frozenset(("image/png", "image/jpeg", "image/gif", "image/webp"))
-"""What the OpenAI Responses and Anthropic Messages APIs take, by their references."""
+"""What the APIs of OpenAI and Anthropic take, by their references."""
 
 
 PDF = "application/pdf"

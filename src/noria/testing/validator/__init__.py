@@ -8,12 +8,25 @@ from typing import Any
 from noria.testing.faults import error_body
 from noria.testing.issued import Issued
 from noria.testing.request import Dialect, Request
-from noria.testing.validator import chat, chat_options, gemini, messages, messages_options, responses
+from noria.testing.validator import (
+    chat,
+    chat_options,
+    chat_values,
+    gemini,
+    gemini_values,
+    messages,
+    messages_options,
+    messages_values,
+    responses,
+    responses_values,
+)
 from noria.testing.validator.rule import Check, Problem, Rule, Violation
 
 RULES: tuple[Rule, ...] = (
-    *chat.TABLE.rules, *chat_options.TABLE.rules, *responses.TABLE.rules, *messages_options.TABLE.rules,
-    *messages.TABLE.rules, *gemini.TABLE.rules,
+    *chat_values.TABLE.rules, *chat.TABLE.rules, *chat_options.TABLE.rules,
+    *responses_values.TABLE.rules, *responses.TABLE.rules,
+    *messages_values.TABLE.rules, *messages_options.TABLE.rules, *messages.TABLE.rules,
+    *gemini_values.TABLE.rules, *gemini.TABLE.rules,
 )  # fmt: skip
 """Every row, by dialect; the order in which they are tried."""
 

@@ -9,6 +9,7 @@ TYPES = {"string", "number", "integer", "boolean", "object", "array", "null"}
 _MANY = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas")
 _LISTS = ("anyOf", "oneOf", "allOf", "prefixItems")
 _ONE = ("items", "additionalProperties", "not", "contains", "propertyNames", "if", "then", "else")
+_COUNTS = ("minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties")
 _NUMBERS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf")
 
 
@@ -36,8 +37,22 @@ def types(node: dict[str, Any]) -> list[str]:
 
 
 def is_valid(schema: Any) -> bool:
-    """Whether it is a JSON Schema of draft 2020-12, as far as its keywords have the right form."""
-    return isinstance(schema, dict) and all(_well_formed(node) for _, node in nodes(schema))
+    """Whether it is a JSON Schema of draft 2020-12: its keywords have the right form, and what refers to a place in it
+    refers to one that there is."""
+    if not isinstance(schema, dict):
+        return False
+    return all(_well_formed(node) and _leads(node.get("$ref"), schema) for _, node in nodes(schema))
+
+
+def _leads(reference: Any, root: dict[str, Any]) -> bool:
+    """Whether a reference within the schema leads to a schema; others are not followed."""
+    if reference is None or (isinstance(reference, str) and not reference.startswith("#/")):
+        return True
+    target: Any = root if isinstance(reference, str) else None
+    for part in str(reference)[2:].split("/"):
+        key = part.replace("~1", "/").replace("~0", "~")
+        target = target.get(key) if isinstance(target, dict) else None
+    return isinstance(target, dict | bool)
 
 
 def _well_formed(node: dict[str, Any]) -> bool:
@@ -56,7 +71,11 @@ def _well_formed(node: dict[str, Any]) -> bool:
     required = node.get("required", [])
     if not (isinstance(required, list) and all(isinstance(name, str) for name in required)):
         return False
-    if not isinstance(node.get("enum", []), list):
+    if not isinstance(node.get("enum", []), list) or len(set(required)) != len(required):
+        return False
+    if not all(isinstance(node.get(key, 0), int) and node.get(key, 0) >= 0 for key in _COUNTS):
+        return False
+    if not all(isinstance(node.get(key, ""), str) for key in ("pattern", "description", "title", "format")):
         return False
     return all(_is_number(node.get(key, 0)) for key in _NUMBERS)
 
