@@ -1,14 +1,16 @@
-"""Images are shown as images where they are whole; PDF documents as the text of their pages."""
+"""Images are shown as images where they are whole; PDF documents as the text of their pages, or as documents."""
 
 from __future__ import annotations
 
+import io
 import sys
 import zlib
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from noria.core.content import Image, Text
+from noria.core.content import Image, Result, Text
 from noria.tools import pdf
 from noria.tools.picture import look
 from tests.tools.helpers import Bench
@@ -147,3 +149,71 @@ def test_without_its_library_a_pdf_is_answered_plainly(monkeypatch: pytest.Monke
     monkeypatch.setitem(sys.modules, "pypdf", None)
     with pytest.raises(pdf.ToolError, match=r"pip install 'noria\[pdf\]' makes it"):
         pdf.pages(document("a"), "d.pdf", 1, 5, 1_000, lambda: False)
+
+
+class Documents:
+    """A bench whose model reads PDF documents, and what was kept of them."""
+
+    def __init__(self, tmp: Path) -> None:
+        self.bench = Bench(tmp)
+        self.bench.box.documents = True
+        self.kept: list[bytes] = []
+
+        def keep(data: bytes, kind: str) -> str:
+            assert kind == "application/pdf"
+            self.kept.append(data)
+            return f"sha256:{len(self.kept)}"
+
+        self.bench.box.keep = keep
+
+    def read(self, data: bytes, **args: Any) -> Result:
+        self.bench.file("d.pdf", data)
+        return self.bench.do("read_file", path="d.pdf", **args)
+
+
+@pytest.mark.seed("E11")
+def test_a_pdf_is_a_document_where_the_model_reads_those(tmp_path: Path) -> None:
+    """E11, noria's form: ten pages a result, each request's pages alone, a short document as it is."""
+    pypdf = pytest.importorskip("pypdf", reason="the extra noria[pdf] is not installed")
+    with_it = Documents(tmp_path)
+    short = document("Hello", "World")
+    assert with_it.read(short).content == (
+        Text("[pages 1-2 of 2 (d.pdf, PDF document)]"),
+        Image("sha256:1", "application/pdf", len(short), tokens=2 * pdf.TOKENS),
+    )
+    assert with_it.kept == [short]
+    long = document(*(f"page {n}" for n in range(1, 34)))
+    for args, where, numbers in (
+        ({}, "[pages 1-10 of 33 (d.pdf, PDF document); go on with offset=11]", range(1, 11)),
+        ({"offset": 31}, "[pages 31-33 of 33 (d.pdf, PDF document)]", range(31, 34)),
+        ({"offset": 5, "limit": 1}, "[pages 5-5 of 33 (d.pdf, PDF document); go on with offset=6]", range(5, 6)),
+    ):
+        result = with_it.read(long, **args)
+        assert result.content[0] == Text(where)
+        found = pypdf.PdfReader(io.BytesIO(with_it.kept[-1]))
+        assert [page.extract_text().strip() for page in found.pages] == [f"page {n}" for n in numbers]
+    assert with_it.read(long, offset=34).text.endswith("has only 33 pages: offset=34 is beyond its end")
+    assert with_it.read(b"%PDF-1.4\n" + b"\0" * 100).text.startswith("ERROR: d.pdf is a PDF document that cannot be")
+
+
+def test_a_document_that_is_too_large_to_be_sent_is_cut_smaller_or_read_as_text(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("pypdf", reason="the extra noria[pdf] is not installed")
+    with_it = Documents(tmp_path)
+    data = document(*("x" * 900 for _ in range(8)))
+    monkeypatch.setattr(pdf, "LARGEST", 6_000)
+    assert "[pages 1-4 of 8 (d.pdf" in with_it.read(data).text
+    monkeypatch.setattr(pdf, "LARGEST", 500)
+    assert "--- page 8 ---\nxxx" in with_it.read(data).text and len(with_it.kept) == 1
+
+
+def test_without_its_library_a_document_is_sent_whole_or_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pypdf", None)
+    with_it = Documents(tmp_path)
+    data = document("a", "b", "c")
+    result = with_it.read(data)
+    assert result.text == f"[d.pdf: a PDF document of {len(data):,} bytes]" and with_it.kept == [data]
+    for args, more in (({"offset": 2}, data), ({}, data[:-20]), ({}, document(*"x" * 101))):
+        assert "pip install 'noria[pdf]'" in with_it.read(more, **args).text
+    assert len(with_it.kept) == 1

@@ -260,6 +260,7 @@ def _shop(order: _Order, session: str, root: str, windows: Windows) -> _Shop:
     threads = brought.shared.threads if brought.shared else None
     toolbox = Toolbox(order.tools, Workspace(root), processes, outputs, post=post, threads=threads)
     toolbox.turn.add(settings.folders)
+    toolbox.documents = order.model is None and all(e.profile.documents for e in settings.models)
     toolbox.edited = lambda call, edits: bus.publish(Edited(call, hiding.edits(edits)))
     return _Shop(toolbox, boxed, nested, outputs, bus)
 

@@ -63,8 +63,10 @@ def read_file(
         os.close(fd)
     run.saw(real, textfile.digest(data))
     if data.startswith(b"%PDF"):
-        from noria.tools.pdf import pages
+        from noria.tools.pdf import document, pages
 
+        if run.documents and (whole := document(data, shown, first, most)):
+            return whole
         return pages(data, shown, first, most, ROOM, run.is_stopped)
     if data.startswith(_PICTURES) and (seen := _picture(data, shown)):
         return seen

@@ -1,23 +1,91 @@
-"""PDF documents as text, page by page, with `pypdf` where it is installed (the extra `noria[pdf]`).
+"""PDF documents: their pages as text, or as a document of their own where the model reads those, with `pypdf` where it
+is installed (the extra `noria[pdf]`).
 
-Owns: which pages are read, in bounded time. Must not know: how a result is shown.
+Owns: which pages are read, in bounded time. Must not know: how a result is shown, or which model takes what.
 """
 
 from __future__ import annotations
 
 import io
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
-from noria.tools.result import ToolError
+from noria.tools.result import Picture, ToolError
+
+if TYPE_CHECKING:
+    from pypdf import PdfReader
 
 PAGES = 20  # pages of one result, at most
+DOCUMENT = 10  # pages of one result that is a document: a model reads each of them as text and as an image
+TOKENS = 2_000  # what such a page counts until a provider reports better (Claude docs, PDF support: 1,500 to 3,000)
+LARGEST = 10 << 20  # bytes of a document that is sent
+UNSPLIT = 100  # pages of a document that is sent as it is, at most: what the providers take
 SECONDS = 10.0  # how long one result may take to make
+TYPE = "application/pdf"
 
 
 def pages(data: bytes, shown: str, first: int, most: int, room: int, stopped: Callable[[], bool]) -> str:
     """The text of pages from number `first` on, at most `most`, and within `room` bytes, and where more is. Raises
     ToolError where the document cannot be read."""
+    until = time.monotonic() + SECONDS
+    with _opened(data, shown, first) as reader:
+        total = len(reader.pages)
+        texts: list[str] = []
+        last = first - 1
+        while last < min(total, first - 1 + min(most, PAGES)) and not stopped():
+            text = f"--- page {last + 1} ---\n{reader.pages[last].extract_text().strip() or '(no text on this page)'}"
+            size = len(text.encode("utf-8", "replace")) + 1
+            if texts and (size > room or time.monotonic() > until):
+                break
+            texts.append(text)
+            room -= size
+            last += 1
+    return "\n".join(texts) + f"\n{_where(first, last, total, 'PDF')}"
+
+
+def document(data: bytes, shown: str, first: int, most: int) -> Sequence[str | Picture] | None:
+    """The same pages as a document, at most DOCUMENT, with a line that says which; None where they cannot be sent so
+    (too large). Without the library a document is sent whole, or not at all. Raises ToolError as `pages` does."""
+    try:
+        import pypdf  # noqa: F401 - 60 ms: only for a PDF
+    except ImportError:
+        count = data.count(b"/Type /Page") + data.count(b"/Type/Page")  # with those of the tree: never too few
+        ended = b"%%EOF" in data[-1024:] and b"/Encrypt" not in data
+        if first > 1 or not ended or count > UNSPLIT or len(data) > LARGEST:
+            return None
+        return [f"[{shown}: a PDF document of {len(data):,} bytes]", Picture(data, TYPE, TOKENS * max(count, 1))]
+    with _opened(data, shown, first) as reader:
+        total = len(reader.pages)
+        count = min(total - first + 1, most, DOCUMENT)
+        part = data
+        while count and (count < total or reader.is_encrypted or len(part) > LARGEST):
+            part = _cut(reader, first, count)
+            if len(part) <= LARGEST:
+                break
+            count //= 2
+        if not count:
+            return None
+    where = _where(first, first + count - 1, total, f"{shown}, PDF document")
+    return [where, Picture(part, TYPE, TOKENS * count)]
+
+
+def _cut(reader: PdfReader, first: int, count: int) -> bytes:
+    """A document of these pages alone."""
+    from pypdf import PdfWriter
+
+    writer = PdfWriter()
+    for number in range(first - 1, first - 1 + count):
+        writer.add_page(reader.pages[number])
+    out = io.BytesIO()
+    writer.write(out)
+    return out.getvalue()
+
+
+@contextmanager
+def _opened(data: bytes, shown: str, first: int) -> Iterator[PdfReader]:
+    """The document, which has a page of that number. Raises ToolError, also for what goes wrong while it is read."""
     try:
         import logging
 
@@ -29,7 +97,6 @@ def pages(data: bytes, shown: str, first: int, most: int, room: int, stopped: Ca
             "'noria[pdf]' makes it. Until then: run_command (pdftotext, mutool), where the machine has them"
         ) from None
     logging.getLogger("pypdf").setLevel(logging.CRITICAL)  # what is odd in a document is nobody's news
-    until = time.monotonic() + SECONDS
     try:
         reader = PdfReader(io.BytesIO(data))
         if reader.is_encrypted and not reader.decrypt(""):
@@ -37,20 +104,14 @@ def pages(data: bytes, shown: str, first: int, most: int, room: int, stopped: Ca
         total = len(reader.pages)
         if first > total:
             raise ToolError(f"{shown} has only {total:,} page{'s' * (total != 1)}: offset={first} is beyond its end")
-        texts: list[str] = []
-        last = first - 1
-        while last < min(total, first - 1 + min(most, PAGES)) and not stopped():
-            text = f"--- page {last + 1} ---\n{reader.pages[last].extract_text().strip() or '(no text on this page)'}"
-            size = len(text.encode("utf-8", "replace")) + 1
-            if texts and (size > room or time.monotonic() > until):
-                break
-            texts.append(text)
-            room -= size
-            last += 1
+        yield reader
     except ToolError:
         raise
     except (PyPdfError, ValueError, TypeError, KeyError, IndexError, AttributeError, OSError, RecursionError) as error:
         # what a damaged document makes of its reader has no one name
         raise ToolError(f"{shown} is a PDF document that cannot be read: {type(error).__name__}: {error}") from None
+
+
+def _where(first: int, last: int, total: int, what: str) -> str:
     on = f"; go on with offset={last + 1}" if last < total else ""
-    return "\n".join(texts) + f"\n[pages {first:,}-{last:,} of {total:,} (PDF){on}]"
+    return f"[pages {first:,}-{last:,} of {total:,} ({what}){on}]"

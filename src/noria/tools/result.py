@@ -27,10 +27,12 @@ class ToolError(Exception):
 
 
 class Picture(msgspec.Struct, frozen=True):
-    """An image as a tool returns it. It is kept as an attachment, and its result has the digest (core's Image)."""
+    """An image, or a document, as a tool returns it. It is kept as an attachment, and its result has the digest (core's
+    Image). `tokens`: what it counts; 0: by the pixels of an image."""
 
     data: bytes
     media_type: str
+    tokens: int = 0
 
 
 class SpillFile(Protocol):
@@ -200,8 +202,8 @@ def attached(outcome: Any, keep: Callable[[bytes, str], str] | None) -> Any:
     content: list[Part] = []
     for part in each:
         match part:
-            case Picture(data=data, media_type=kind) if keep is not None:
-                content.append(Image(keep(data, kind), kind, len(data), tokens=image_tokens(data)))
+            case Picture(data=data, media_type=kind, tokens=tokens) if keep is not None:
+                content.append(Image(keep(data, kind), kind, len(data), tokens=tokens or image_tokens(data)))
             case Picture(data=data, media_type=kind):
                 content.append(Text(f"({kind}, {len(data):,} bytes, cannot be shown here)"))
             case _:

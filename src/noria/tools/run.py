@@ -25,10 +25,22 @@ class Run:
     `edits`: each text that the call changed, as its file is shown, before and after (None: there is no file), for
     people who want to see how. `stopped`: the call was interrupted, and what is not done yet must not be done any more.
     `todos`: the session's list. `hidden`: whether a search or a listing has to leave out a file, by its absolute path;
-    None where nothing is withheld.
+    None where nothing is withheld. `documents`: the model reads PDF documents themselves.
     """
 
-    __slots__ = ("_seen", "call", "edits", "effect", "hidden", "processes", "spill", "stopped", "todos", "workspace")
+    __slots__ = (
+        "_seen",
+        "call",
+        "documents",
+        "edits",
+        "effect",
+        "hidden",
+        "processes",
+        "spill",
+        "stopped",
+        "todos",
+        "workspace",
+    )
 
     def __init__(
         self,
@@ -47,6 +59,7 @@ class Run:
         self.stopped = False
         self.todos = todos
         self.hidden: Callable[[str], bool] | None = None
+        self.documents = False
         self._seen: list[tuple[str, str, str | None]] = []  # with what was known before
         self.edits: list[tuple[str, str | None, str | None]] = []
 

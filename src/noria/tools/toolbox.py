@@ -65,6 +65,7 @@ class Toolbox:
         self.hidden: Callable[[Call], Callable[[str], bool] | None] = lambda call: None  # what is not to be shown
         self.keep: Callable[[bytes, str], str] | None = None  # keeps an image's bytes and type; gives the digest
         self.edited: Callable[[str, Edits], None] = lambda call, edits: None  # is told what a call changed, for people
+        self.documents = False  # whether PDF documents are given to the model as they are
         self.todos: list[Todo] = []  # the list that todo_write keeps, for whoever shows it
         self._threads = threads
         self._shared = threads is not None
@@ -114,7 +115,7 @@ class Toolbox:
         """Get ready to run the call. `note` is put before its result (that its arguments were rewritten, say).
         Whatever is wrong already becomes the result of the execution."""
         run = Run(effect, call, self.workspace, self.processes, self.spill, self.todos)
-        run.hidden = self.hidden(call)
+        run.hidden, run.documents = self.hidden(call), self.documents
         tool = self.tools.get(call.name)
         if tool is None:
             return Ready(self, run, note, failed=Failure(f"unknown tool {call.name}"))
