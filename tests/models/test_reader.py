@@ -151,3 +151,24 @@ def test_a_call_that_is_complete_is_told_of_while_more_of_the_reply_comes() -> N
     done = {"output_index": 0, "item": item, "type": "response.output_item.done"}
     assert told("responses", done | {"type": "response.output_item.added"}) == []
     assert told("responses", done, done) == [("ls", "{}")]
+
+
+FIRST = {
+    "chat": 'data: {"id":"c","object":"chat.completion.chunk","choices":[{"index":0,"delta":{"content":"Hi"}}]}\n\n',
+    "responses": 'event: response.created\ndata: {"type":"response.created","response":{"id":"r","output":[]}}\n\n',
+    "messages": 'event: message_start\ndata: {"type":"message_start","message":{"id":"m","content":[]}}\n\n',
+    "gemini": 'data: [{"candidates":[{"content":{"parts":[{"text":"Hi"}]}}]}]\n\n',
+}
+
+
+@pytest.mark.seed("Z05")
+@pytest.mark.case("I03")
+@pytest.mark.parametrize("dialect", FIRST)
+def test_a_stream_that_is_cut_in_its_first_event_is_cut_and_not_foreign(dialect: str) -> None:
+    """The same request may be answered: it is asked again, where a server that speaks otherwise is not."""
+    body = FIRST[dialect].encode()
+    for end in range(len(body)):
+        answer = read([body[:end]], dialect=dialect)
+        assert isinstance(answer, Failure) and answer.kind == "truncated", (end, answer)
+    foreign = read([b"data: Welcome to the portal\n\n"], dialect=dialect)
+    assert isinstance(foreign, Failure) and foreign.kind == "bad_request"

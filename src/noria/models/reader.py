@@ -140,8 +140,11 @@ class FrameReader(ABC):
             self._skip(data)
 
     def _skip(self, data: str) -> None:
+        """A frame that cannot be read. One that begins like a frame, or is empty, is damaged or cut: it says nothing of
+        who sent it."""
         self.skipped += 1
-        self._foreign = self._foreign or f"its answer has {data[:80]!r} in it"
+        if data.strip() and data.lstrip()[0] not in "{[":
+            self._foreign = self._foreign or f"its answer has {data[:80]!r} in it"
 
     def _other(self, frame: dict[str, Any], name: str) -> None:
         """A frame that this dialect does not have: an error in another shape, or another dialect."""
