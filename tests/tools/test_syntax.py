@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 
 from noria.tools.near import difference, excerpt, nearest
@@ -32,6 +34,19 @@ def test_yaml_where_it_is_installed() -> None:
     pytest.importorskip("yaml")
     assert "line 2" in broke("a.yaml", "a: 1\n", "a: [1\nb: 2\n")
     assert broke("a.yml", "a: 1\n", "a: !custom 2\n---\nb: 3\n") == ""  # a tag of somebody's own, two documents
+
+
+def test_a_script_that_was_one_before() -> None:
+    good = "#!/bin/bash\nif true; then\n  echo 'a b'\nfi\nfor f in *; do echo \"$f\"; done\n"
+    assert broke("a.sh", good, good.replace("fi\n", "")).startswith("a.sh no longer parses: from line ")
+    assert "from line " in broke("a.bash", good, good.replace("'a b'", "'a b"))
+    assert broke("a.sh", good, good + "echo more\n") == "" and broke("a.sh", None, "if\n") == ""
+
+
+def test_the_version_that_says_so_is_named_and_comments_in_json_are_another_language() -> None:
+    assert f"(as Python {sys.version_info.major}.{sys.version_info.minor} reads it)" in broke("a.py", None, "x = (\n")
+    assert broke("tsconfig.json", None, '{\n  // which files\n  "files": [],\n}\n') == ""
+    assert broke("tsconfig.json", '{"files": []}', '{\n  /* none */\n  "files": [],\n}\n') == ""
 
 
 def test_what_nobody_can_tell_is_not_noted() -> None:

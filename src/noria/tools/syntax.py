@@ -14,8 +14,11 @@ _ALONE = threading.Lock()  # the filter of warnings is the whole program's
 
 
 def broke(name: str, before: str | None, after: str) -> str:
-    """A note where `after` cannot be parsed and `before` (None: there was nothing) could; else empty."""
+    """A note where `after` cannot be parsed and `before` (None: there was nothing) could; else empty. Of a shell script
+    only where there was one before: its grammar does not know all that bash takes."""
     check = _CHECKS.get(name.rpartition(".")[2].lower()) if "." in name else None
+    if check is _shell and before is None:
+        return ""
     if check is None or len(after) > CHECKED or not after.strip():
         return ""
     wrong = check(after)
@@ -27,6 +30,7 @@ def broke(name: str, before: str | None, after: str) -> str:
 
 def _python(text: str) -> str:
     import ast
+    import sys
     import warnings
 
     try:
@@ -34,7 +38,8 @@ def _python(text: str) -> str:
             warnings.simplefilter("ignore")
             ast.parse(text)
     except SyntaxError as error:
-        return f"line {error.lineno}: {error.msg}" if error.lineno else f"{error.msg}"
+        where = f"line {error.lineno}: " if error.lineno else ""
+        return f"{where}{error.msg} (as Python {sys.version_info.major}.{sys.version_info.minor} reads it)"
     except (ValueError, RecursionError, MemoryError):  # what the parser cannot take says nothing
         return ""
     return ""
@@ -46,7 +51,8 @@ def _json(text: str) -> str:
     try:
         json.loads(text)
     except json.JSONDecodeError as error:
-        return f"line {error.lineno}: {error.msg}"
+        commented = any(line.lstrip().startswith(("//", "/*")) for line in text.splitlines())
+        return "" if commented else f"line {error.lineno}: {error.msg}"  # with comments it is another language
     except (ValueError, RecursionError):
         return ""
     return ""
@@ -81,12 +87,28 @@ def _yaml(text: str) -> str:
     return ""
 
 
+def _shell(text: str) -> str:
+    try:
+        import tree_sitter_bash  # 10 ms, with the parser: only for a script
+        from tree_sitter import Language, Parser
+    except ImportError:
+        return ""
+    node = Parser(Language(tree_sitter_bash.language())).parse(text.encode("utf-8", "replace")).root_node
+    if not node.has_error:
+        return ""
+    while inner := next((child for child in node.children if child.has_error), None):
+        node = inner
+    return f"from line {node.start_point[0] + 1} on something is missing or out of place"
+
+
 _CHECKS: dict[str, Callable[[str], str]] = {
     "py": _python,
     "pyi": _python,
     "json": _json,
     "ipynb": _json,
     "toml": _toml,
+    "sh": _shell,
+    "bash": _shell,
     "yaml": _yaml,
     "yml": _yaml,
 }
