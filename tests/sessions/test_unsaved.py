@@ -156,6 +156,22 @@ def test_a_session_can_begin_on_a_full_disk(small_disk: Path) -> None:
 
 
 @pytest.mark.case("G04")
+@pytest.mark.parametrize("pages", [1, 3, 8, 20])
+def test_a_disk_with_hardly_any_room_is_called_full(small_disk: Path, pages: int) -> None:
+    """Where the file fits and what SQLite keeps beside it does not, SQLite speaks of an I/O error."""
+    _fill(small_disk)
+    os.truncate(small_disk / "filler", (small_disk / "filler").stat().st_size - pages * 4_096)
+
+    async def body() -> None:
+        store = await Store.open(small_disk / "data" / "journal.db")
+        journal = await store.create(small_disk)
+        assert "the disk is full" in await _refused(journal, 1, 40, "y" * 3_000)
+        await store.close()
+
+    asyncio.run(body())
+
+
+@pytest.mark.case("G04")
 def test_what_waits_is_written_at_the_end_if_it_can_be(small_disk: Path) -> None:
     async def body() -> None:
         store = await Store.open(small_disk / "journal.db")

@@ -21,6 +21,7 @@ from noria.sessions.lease import Lease
 SCHEMA = 1
 PAGE = 4_096  # SQLite's page size
 APPLICATION = 0x6E6F7269  # "nori": says that the file is noria's
+LEAST_ROOM = 64 * 1_024  # SQLite's index of the log is mapped in pieces of 32 kB
 BUSY_MS = 1_000  # how long a commit waits for another process's commit
 
 TABLES = """
@@ -242,6 +243,8 @@ def cause(error: sqlite3.Error | OSError, path: Path | None) -> str:
     match primary(error):
         case sqlite3.SQLITE_FULL:
             return f"the disk is full ({path}): free some space"
+        case sqlite3.SQLITE_IOERR if path and _room(path) < LEAST_ROOM:  # for what SQLite keeps beside the file
+            return f"the disk is full ({path}): free some space"
         case sqlite3.SQLITE_READONLY | sqlite3.SQLITE_PERM | sqlite3.SQLITE_CANTOPEN:
             return f"{path} cannot be written ({error}): make it writable, or set NORIA_HOME to another folder"
         case sqlite3.SQLITE_BUSY | sqlite3.SQLITE_LOCKED:
@@ -250,6 +253,15 @@ def cause(error: sqlite3.Error | OSError, path: Path | None) -> str:
             return f"{path} is damaged ({error}): move it elsewhere and start noria again"
         case _:
             return f"{path} could not be written ({error})"
+
+
+def _room(path: Path) -> int:
+    """The bytes that are left on the disk of a file."""
+    try:
+        found = os.statvfs(path.parent)
+    except OSError:
+        return LEAST_ROOM
+    return found.f_bavail * found.f_frsize
 
 
 def _system_cause(error: OSError, path: Path | None) -> str:
