@@ -10,7 +10,7 @@ import pytest
 from noria.core import events as ev
 from noria.core.content import Call, Reply, Text
 from noria.core.ports import Answered, CallReady, Emit, Failure, ModelRequest
-from noria.core.state import Idle
+from noria.core.state import Idle, Limits
 from noria.models.scripted import ScriptedModel
 from noria.tools.schema import Tool, reads, tool, writes
 from tests.runtime.rig import Rig
@@ -178,6 +178,29 @@ def test_what_was_begun_for_nothing_is_ended(tmp_path: Path, fails: bool) -> Non
         await rig.driver.reaped()
         assert log.begun == ["look a", "look b"] and sorted(log.ended) == ["look a", "look b"]
         assert rig.results() == ["saw b"]
+        await rig.close()
+
+    asyncio.run(body())
+
+
+def test_nothing_is_begun_of_a_reply_that_may_not_call(tmp_path: Path) -> None:
+    """The concluding reply of a turn at its limit: its calls are answered "nothing was done", and that is true."""
+
+    class Insists(ScriptedModel):
+        async def reply(self, request: ModelRequest, emit: Emit) -> Answered | Failure:
+            emit(CallReady(request.effect, look(request.calls)))
+            await asyncio.sleep(0.01)
+            return await super().reply(request, emit)
+
+    async def body() -> None:
+        log = Log()
+        rig = Rig(tmp_path, [], log.tools())
+        rig.parts.model = Insists([look("free"), [look("forbidden"), "No more."]])
+        await rig.open(Limits(max_steps=1))
+        await rig.run("go")
+        await rig.driver.reaped()
+        assert log.begun == ["look free"]
+        assert rig.results() == ["saw free", "limit"]
         await rig.close()
 
     asyncio.run(body())

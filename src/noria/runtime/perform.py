@@ -157,7 +157,8 @@ class Performer:
 
         def emit(delta: Delta | CallReady) -> None:
             if isinstance(delta, CallReady):
-                self._offer(delta.effect, delta.call)
+                if effect.calls == "free":
+                    self._offer(delta.effect, delta.call)
                 return
             streamed.append(delta.text if isinstance(delta, TextDelta) else "")
             publish(delta)
