@@ -14,6 +14,7 @@ import pytest
 
 from noria.core.ports import Claims
 from noria.tools import programs, ripgrep
+from noria.tools.grep import any_ends
 from noria.tools.pages import MORE
 from noria.tools.registry import builtin
 from noria.tools.result import LIMIT
@@ -47,6 +48,36 @@ def found(bench: Bench, name: str, **args: Any) -> list[str]:
 
 
 # -- grep --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.case("C01")
+def test_lines_that_end_with_crlf_are_searched_as_they_are_shown(bench: Bench) -> None:
+    bench.file("win.txt", b"one foo\r\ntwo\r\nthree\r\n")
+    bench.file("unix.txt", b"one foo\ntwo\nthree\n")
+    both = ["unix.txt", "win.txt"]
+    for pattern in ("foo$", "^two$", "foo\\ntwo", "foo\ntwo\nth", "(?<=one )foo$", "^one foo\\n"):
+        assert found(bench, "grep", pattern=pattern, glob="*.txt") == both, pattern
+    assert found(bench, "grep", pattern="o$", path="win.txt", mode="content") == ["win.txt", "1:one foo", "2:two"]
+    for pattern in ("\\r$", "foo\\r", "o\\r\\n"):  # whoever speaks of CR means it
+        assert found(bench, "grep", pattern=pattern, glob="*.txt") == ["win.txt"], pattern
+
+
+@pytest.mark.parametrize(
+    ("pattern", "meant"),
+    [
+        ("a\\nb", "a(?:\\r?\\n)b"),
+        ("a\nb", "a(?:\\r?\\n)b"),
+        ("a\\\\nb", "a\\\\nb"),  # a backslash, and then an n
+        ("[^\\n]+\\n", "[^\\n]+(?:\\r?\\n)"),
+        ("[]\\n]\\n", "[]\\n](?:\\r?\\n)"),
+        ("[[:space:]\\n]", "[[:space:]\\n]"),
+        ("[\\]\\n]\\n", "[\\]\\n](?:\\r?\\n)"),
+        ("\\r\\n", "\\r\\n"),
+        ("abc", "abc"),
+    ],
+)
+def test_a_line_end_in_a_pattern_is_any_line_end(pattern: str, meant: str) -> None:
+    assert any_ends(pattern) == meant
 
 
 @pytest.mark.seed("E04")

@@ -58,9 +58,11 @@ async def grep(
     workspace = run.workspace
     real = workspace.real(path or ".")
     _check_place(real, workspace.shown(real) if real != workspace.root else ".")
-    options = [f"--regexp={pattern}", "--engine=auto", "--with-filename"]
+    options = [f"--regexp={any_ends(pattern)}", "--engine=auto", "--with-filename"]
     if ignore_case:
         options.append("--ignore-case")
+    if "\\r" not in pattern and "\r" not in pattern:
+        options.append("--crlf")  # $ stands before the end that a line has
     if _ACROSS.search(pattern):
         options.append("--multiline")
     if type:
@@ -84,6 +86,24 @@ async def grep(
             options += ["--max-columns-preview", f"--context={min(context, AROUND)}"]
             take = _lines(page, keep, bool(context))
     return ripgrep.Search(run, options, real, ripgrep.Records(page, take), _text)
+
+
+def any_ends(pattern: str) -> str:
+    """The pattern with each line end also standing for CRLF: that is how files are shown. Not in a class of characters,
+    nor where CR is spoken of."""
+    if "\\r" in pattern or "\r" in pattern or not ("\n" in pattern or "\\n" in pattern):
+        return pattern
+    pieces: list[str] = []
+    deep = 0  # in how many classes this is: one may hold others, and ] at its begin is a character
+    for piece in re.findall(r"\\.|\[\^?\]?|.", pattern, re.DOTALL):
+        if not deep and piece in ("\n", "\\n"):
+            piece = "(?:\\r?\\n)"
+        elif piece[0] == "[":
+            deep += 1
+        elif piece == "]" and deep:
+            deep -= 1
+        pieces.append(piece)
+    return "".join(pieces)
 
 
 def _check_place(real: str, shown: str) -> None:
@@ -181,16 +201,15 @@ def _counts(page: Page, keep: Keep | None) -> Callable[[bytes], int]:
         while (middle := data.find(b"\0", at)) >= 0 and (end := data.find(b"\n", middle)) >= 0:
             path = data[at:middle]
             if keep is None or keep(path):
-                page.add(
-                    f"{name(ripgrep.relative(path))}:{data[middle + 1 : end].decode()}"
-                ) if page.wants else page.skip()
+                count = data[middle + 1 : end].decode().strip()  # with CR, where line ends may have one
+                page.add(f"{name(ripgrep.relative(path))}:{count}") if page.wants else page.skip()
             at = end + 1
         return at
 
     return take
 
 
-_BINARY = rb"(?s).*?: [^\n]*binary file[^\n]* around offset \d+\)\n"
+_BINARY = rb"(?s).*?: [^\n]*binary file[^\n]* around offset \d+\)\r?\n"
 
 
 def _lines(page: Page, keep: Keep | None, gaps: bool) -> Callable[[bytes], int]:
