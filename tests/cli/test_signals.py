@@ -114,11 +114,13 @@ def test_while_a_failure_is_waited_out(house: House, server: ModelServer) -> Non
     assert run.returncode == 130
 
 
-def test_while_stdin_is_read(house: House) -> None:
-    """Before there is a session: nothing to keep, no traceback."""
+@pytest.mark.parametrize("form", ["text", "json", "stream-json"])
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 143)])
+def test_while_stdin_is_read(house: House, number: signal.Signals, status: int, form: str) -> None:
+    """Before there is a session: nothing to keep, no traceback, and a result for who reads one."""
     reader, writer = os.pipe()
     run = subprocess.Popen(
-        house.argv("-p"),
+        house.argv("-p", "--output-format", form),
         cwd=house.workspace,
         env=house.env,
         stdin=reader,
@@ -127,11 +129,15 @@ def test_while_stdin_is_read(house: House) -> None:
     )
     assert run.stderr
     assert b"waiting for the prompt" in run.stderr.readline()
-    run.send_signal(signal.SIGINT)
+    run.send_signal(number)
     out, err = run.communicate(timeout=20)
     os.close(reader)
     os.close(writer)
-    assert (run.returncode, out, err) == (130, b"", b"")
+    assert (run.returncode, err) == (status, b"")
+    if form == "text":
+        assert out == b""
+    else:
+        assert json.loads(out)["outcome"] == "interrupted"
 
 
 def test_a_second_interrupt_kills_at_once(house: House, server: ModelServer) -> None:

@@ -39,6 +39,7 @@ def headless(args: Namespace) -> int:
     watched = bool(sys.stderr and sys.stderr.isatty())
     progress = Progress(sys.stderr, steps=watched, answer=False, colour=colourful(sys.stderr, dict(os.environ)))
     extras: Extras | None = None
+    _listen_before()
     try:
         reads = args.input_format == "stream-json"
         prompt = (args.prompt or "").strip() if reads else read_prompt(args.prompt, progress.notice)
@@ -58,9 +59,26 @@ def headless(args: Namespace) -> int:
             else:
                 print_result(refused(str(error)), args.output_format)
         raise
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as stop:
         stopped_before(args)
+        if isinstance(stop, Terminated):
+            return TERMINATED
         raise
+
+
+class Terminated(KeyboardInterrupt):
+    """SIGTERM or SIGHUP, before there is a session that could be interrupted."""
+
+
+def _listen_before() -> None:
+    """Until the event loop listens, what would end this process ends it with a result and a status, as SIGINT does."""
+
+    def stop(number: int, frame: object) -> None:
+        raise Terminated
+
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) == signal.SIG_DFL:
+            signal.signal(number, stop)
 
 
 def configured(args: Namespace) -> Settings:
