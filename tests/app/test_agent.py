@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import pathlib
 import threading
 from collections.abc import Callable, Coroutine
@@ -251,6 +252,38 @@ def given_by_place(db: noria.Deps[dict[str, str]], key: str) -> str:
     return db[key]
 
 
+def counting(to: int):  # type: ignore[no-untyped-def]
+    """Counts."""
+    yield from range(to)
+
+
+async def counting_later(to: int):  # type: ignore[no-untyped-def]
+    """Counts."""
+    for number in range(to):
+        yield number
+
+
+class Scale:
+    """Weighs."""
+
+    def weigh(self, thing: str) -> str:
+        """What it weighs."""
+        return f"{thing}: 3 kg"
+
+    def __call__(self, thing: str) -> str:
+        """What it weighs."""
+        return self.weigh(thing)
+
+
+class Box(msgspec.Struct):
+    inside: Box | None = None
+
+
+def hold(box: Box) -> str:
+    """Holds."""
+    return str(box)
+
+
 @pytest.mark.parametrize(
     ("tools", "message"),
     [
@@ -260,13 +293,96 @@ def given_by_place(db: noria.Deps[dict[str, str]], key: str) -> str:
         ([strange], "tool strange: type <class '.*Plain'> is not supported: use builtin types"),
         ([given_by_place], "tool given_by_place: make db keyword-only: put `., ` before it"),
         ([add, add], "two tools are called add: give one another name"),
-        (["add"], "'add' is not a function: give name, description and schema too"),
+        (["add"], "'add' is not a function"),
+        ([len], "<built-in function len> is not a function: give name, description and schema too"),
+        ([counting], "counting yields: a tool returns its result whole"),
+        ([counting_later], "counting_later yields: a tool returns its result whole"),
+        ([Scale.weigh], "tool weigh: this is the method of a class: give that of an object, such as `thing.weigh`"),
+        ([hold], "tool hold: the type Box holds itself: give the tool a schema of its own"),
+        (add, "tools is a list of functions: tools=.weather., not function"),
+        ("add", "tools is a list of functions"),
     ],
 )
 def test_a_function_that_cannot_be_a_tool(tools: list[Any], message: str) -> None:
     with pytest.raises(UsageError, match=message) as caught:
         noria.Agent("chat:m", tools=tools)
     assert "\n" not in str(caught.value)
+
+
+def test_what_can_be_called_can_be_a_tool() -> None:
+    """A bound method, an object that can be called, a function of which a part is filled in."""
+
+    def deliver(thing: str, where: str, how: str = "by cart") -> str:
+        """Delivers."""
+        return f"{thing} to {where} {how}"
+
+    scale, there = Scale(), functools.partial(deliver, where="Hama", how="by boat")
+    model = noria.ScriptedModel(
+        [
+            [
+                noria.call("weigh", thing="a pot"),
+                noria.call("Scale", thing="a jar"),
+                noria.call("deliver", thing="oil"),
+            ],
+            "Done.",
+        ]
+    )
+    agent = noria.Agent(model, tools=[scale.weigh, scale, there])
+    assert list(agent.tools[2].schema["properties"]) == ["thing"]
+    said = [m["content"] for m in agent.run_sync("go").messages if m["role"] == "tool"]
+    assert said == ["a pot: 3 kg", "a jar: 3 kg", "oil to Hama by boat"]
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"permission_mode": "gaol"}, "no permission mode 'gaol': choose one of .*; did you mean goal"),
+        ({"instructions": 3}, "instructions is text, not int: 3"),
+        ({"hooks": [print]}, "is no hook: write Hook"),
+        ({"hooks": print}, "hooks is a list of hooks"),
+        ({"approve": True}, "approve is a function that gets an Approval, not bool"),
+        ({"max_steps": "3"}, "max_steps is '3': give 1 or more"),
+        ({"max_steps": True}, "max_steps is True: give 1 or more"),
+        ({"model": None}, "None is no model: give a name like 'chat:gpt-4.1'"),
+        ({"model": noria.ScriptedModel}, "ScriptedModel'> is no model"),
+    ],
+)
+def test_what_an_agent_is_made_of_is_checked_where_it_is_made(given: dict[str, Any], message: str) -> None:
+    with pytest.raises(UsageError, match=message) as caught:
+        noria.Agent(**({"model": "chat:m"} | given))
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("images", "message"),
+    [
+        ([b"x"], "b'x' is no image: give its bytes and media type"),
+        (b"x", "images is a list of pairs"),
+        (["x.png"], "'x.png' is no image"),
+        ([(b"", "image/png")], "the image of type image/png is empty"),
+        ([(b"GIF, or not", "image/gif")], "the image of type image/gif is none that models take"),
+        (
+            [(b"\x89PNG\r\n\x1a\n" + bytes(40), "image/png")],
+            "cannot be shown to a model: a checksum in it is wrong|it ",
+        ),
+    ],
+)
+def test_an_image_that_is_none_is_refused_before_a_model_sees_it(images: Any, message: str) -> None:
+    model = noria.ScriptedModel(["A picture."])
+    with pytest.raises(UsageError, match=message):
+        noria.Agent(model).run_sync("What is it?", images=images)
+    assert model.requests == []
+
+
+def test_a_script_that_is_none_and_one_that_is_over() -> None:
+    for turns, message in ([[3], "a turn is text"], [[["a", 3]], "a turn is text"], [[None], "a turn is text"]):
+        with pytest.raises(TypeError, match=message):
+            noria.ScriptedModel(turns)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="retry_after is in milliseconds"):
+        noria.ScriptedModel([noria.Failure("auth", "no key")])  # type: ignore[arg-type]
+    over = noria.Agent(noria.ScriptedModel([])).run_sync("go")
+    assert over.error and over.error.message == "the script has 0 turns and was asked for one more"
+    assert noria.Agent(noria.ScriptedModel(["", "Here."])).run_sync("go").text == "Here."
 
 
 def test_other_mistakes_say_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -284,6 +400,8 @@ def test_other_mistakes_say_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
         noria.Agent("chat:m", output={"type": "dict"})
     with pytest.raises(UsageError, match="output is no JSON Schema: it has none of its keywords"):
         noria.Agent("chat:m", output={"name": "x"})
+    with pytest.raises(UsageError, match=r"MemoryJournal.load\(saved\) makes one"):
+        agent.session(journal=b"{}")  # type: ignore[arg-type]
     with pytest.raises(UsageError, match="either a name or a journal"):
         agent.session("a", journal=noria.MemoryJournal())
     with pytest.raises(UsageError, match=r"not open yet: write `async with"):

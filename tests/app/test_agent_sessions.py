@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import gc
 import pathlib
 from collections.abc import Coroutine
@@ -289,21 +290,26 @@ def test_a_session_with_a_name_is_kept(tmp_path: pathlib.Path) -> None:
     assert (tmp_path / "home/journal.db").exists()
 
 
+PIXEL = base64.b64decode("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAQAAAC1HAwCAAAAC0lEQVR42mNk+A8AAQUBAScY42YAAAAASUVORK5CYII=")
+
+
 def test_images_go_along_and_are_stored() -> None:
+    """With the media type that their bytes have, whatever was said: the APIs refuse another."""
+
     async def main() -> None:
         model = noria.ScriptedModel(["A picture.", "Still."])
         agent = noria.Agent(model)
         async with agent.session() as chat:
-            await chat.run("What is it?", images=[(b"not really a picture", "image/png")])
+            await chat.run("What is it?", images=[(PIXEL, "image/jpeg")])
             [prompt] = [e for e in model.requests[0].transcript if isinstance(e, Prompt)]
             assert [type(p).__name__ for p in prompt.content] == ["Text", "Image"]
             saved = chat.save()
         journal = noria.MemoryJournal.load(saved)
         async with agent.session(journal=journal) as chat:
             [image] = [p for e in chat.transcript if isinstance(e, Prompt) for p in e.content if isinstance(p, Image)]
-            assert journal.get(image.digest) == b"not really a picture"
+            assert journal.get(image.digest) == PIXEL
             assert (await chat.run("And now?")).text == "Still."
-            assert "[image (image/png, 20 bytes) not shown here]" in chat.messages[0]["content"]
+            assert f"[image (image/png, {len(PIXEL)} bytes) not shown here]" in chat.messages[0]["content"]
 
     go(main())
 

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar, overload
 import msgspec
 from msgspec.structs import replace
 
+from noria.app import makings
 from noria.app.build import Brought, Which, build
 from noria.app.config import folder, load, places
 from noria.app.output import OutputType
@@ -158,19 +159,20 @@ class Agent(Generic[T]):
                 fails the call is refused. Without it such calls are denied; with it the mode is `default` unless
                 another is given.
 
-        Raises UsageError: a tool without types or without a docstring, two of one name, a type without a schema.
+        Raises UsageError: a tool without types or without a docstring, two of one name, a type without a schema, a
+        value that is none of what is said here.
         """
+        makings.model(model)
+        makings.approver(approve)
         self.model = model
-        self.tools = _tools(tools)
-        self.instructions = instructions.strip()
+        self.tools = makings.tools(tools)
+        self.instructions = makings.text(instructions, "instructions").strip()
         self.kind: OutputType[T] = OutputType(output)
         self.deps = deps
         self.builtin_tools = builtin_tools
-        self.hooks = tuple(hooks)
+        self.hooks = makings.hooks(hooks)
         self.approve = approve
-        if max_steps is not None and max_steps < 0:
-            raise UsageError(f"max_steps is {max_steps}: give 1 or more, or 0 for no limit")
-        self._given = _Given(max_steps, permission_mode, workspace or "")
+        self._given = _Given(makings.steps(max_steps), makings.mode(permission_mode), str(workspace or ""))
         self._settings: Settings | None = None
 
     def __repr__(self) -> str:
@@ -220,6 +222,10 @@ class Agent(Generic[T]):
         """
         if name and journal is not None:
             raise UsageError("a session has either a name or a journal: leave one of them out")
+        makings.text(name, "the name of a session")
+        makings.journal(journal)
+        if model is not None:
+            makings.model(model)
         return Chat(self, name, journal, self.deps if deps is SAME else deps, self.model if model is None else model)
 
     async def _open(self, name: str, journal: MemoryJournal, deps: object, model: Model) -> Session:
@@ -326,9 +332,7 @@ class Chat(Generic[T]):
     async def run(self, prompt: str, *, images: Images = ()) -> RunResult[T]:
         """Do what the prompt asks, on top of what was said before. While a turn runs the prompt joins it (steering),
         and the result is that of the whole."""
-        if not isinstance(prompt, str):
-            raise UsageError(f"a prompt is text, not {type(prompt).__name__}: {prompt!r:.80}")
-        await self.session.submit(prompt, images=images)
+        await self.session.submit(makings.text(prompt, "a prompt"), images=makings.images(images))
         report = await self.session.rest()
         if self.agent.approve is not None and self.session.asks():
             from noria.app.approvals import put
@@ -359,21 +363,6 @@ class Chat(Generic[T]):
 
     def _result(self, report: Any) -> RunResult[T]:
         return RunResult(report, self.transcript, self.agent.kind)
-
-
-def _tools(given: Iterable[Tool | Callable[..., Any]]) -> tuple[Tool, ...]:
-    """The tools, each with its schema made. Raises UsageError for what cannot be one."""
-    found: dict[str, Tool] = {}
-    for each in given:
-        try:
-            tool = each if isinstance(each, Tool) else Tool(each)
-            tool.schema  # noqa: B018 (derived here, so that mistakes are met where the agent is made)
-        except TypeError as error:
-            raise UsageError(str(error)) from None
-        if tool.name in found:
-            raise UsageError(f"two tools are called {tool.name}: give one another name with @tool(name=...)")
-        found[tool.name] = tool
-    return tuple(found.values())
 
 
 _sessions = count(1)

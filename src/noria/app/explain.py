@@ -40,6 +40,9 @@ def explain(reason: str, detail: str, endpoint: Endpoint, wait: int = 0) -> str:
     """The line for a turn that failed for `reason`; `detail` are the provider's or the transport's words, if any.
     `wait`: the milliseconds it asked to wait where that was too long to be waited for, else 0."""
     what, advice = TEXTS.get(reason, (reason.replace("_", " ") or "the turn failed", "try again"))
+    if not endpoint.model:  # an object of the program's own answers: there is no server to look at
+        own = {"model": endpoint.name, "url": endpoint.name, "dialect": "", "key": "its key"}
+        return " ".join(detail.split())[:500] or what.format(**own)
     if wait:
         advice = f"it asks to wait {_span(wait)}: try again then, or choose another --model"
     url = shown_url(endpoint.base_url)

@@ -13,12 +13,16 @@ import msgspec
 from noria.core.content import Text
 from noria.core.errors import NoriaError, UsageError
 from noria.core.transcript import Note, Prompt, Step, Transcript
+from noria.tools import foreign
 from noria.tools.check import Unfit, fit
 
 T = TypeVar("T")
 
 FENCE = "```"
-USABLE = "use str, int, list[...] and the like, a dataclass, a TypedDict, a msgspec.Struct, or a JSON Schema as a dict"
+USABLE = (
+    "use str, int, list[...] and the like, a dataclass, a TypedDict, a msgspec.Struct, a pydantic model, or a JSON "
+    "Schema as a dict"
+)
 
 
 class OutputError(NoriaError):
@@ -40,8 +44,8 @@ class OutputType(Generic[T]):
             self.schema: Mapping[str, Any] = checked(dict(kind), "output")
             return
         try:
-            self.schema = msgspec.json.schema(kind)
-        except (TypeError, msgspec.MsgspecError) as error:
+            self.schema = msgspec.json.schema(kind, schema_hook=foreign.schema_of)
+        except (TypeError, NotImplementedError, msgspec.MsgspecError) as error:
             raise UsageError(f"output: {str(error).splitlines()[-1]}: {USABLE}") from None
 
     @property
@@ -62,14 +66,18 @@ class OutputType(Generic[T]):
         if isinstance(self.kind, Mapping):
             return self._fitted(bare(text))
         try:
-            return msgspec.json.decode(bare(text), type=self.kind)
+            return msgspec.json.decode(bare(text), type=self.kind, dec_hook=foreign.made)
         except msgspec.ValidationError as error:
             raise OutputError(str(error)) from None
         except (msgspec.DecodeError, UnicodeEncodeError) as error:
             try:  # a word without its quotes, where a string will do
-                return msgspec.convert(text.strip(), self.kind)
+                return foreign.convert(text.strip(), self.kind)
             except msgspec.ValidationError:
                 raise OutputError(str(error)) from None
+
+    def written(self, value: T) -> msgspec.Raw:
+        """The value as JSON, for the result object."""
+        return msgspec.Raw(msgspec.json.encode(value, enc_hook=foreign.plain))
 
     def _fitted(self, text: str) -> Any:
         try:

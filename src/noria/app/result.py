@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from typing import Any, Generic, TypeVar
 
-import msgspec
-
 from noria.app.output import OutputError, OutputType, answer
 from noria.app.report import Denial, ErrorReport, Pending, Report, Reported, UsageReport
 from noria.core.content import Image
@@ -45,7 +43,7 @@ class RunResult(Generic[T]):
             self.problem = f"the answer does not fit the type that was asked for: {error}; it was {said[:SHOWN]!r}"
             return
         if not kind.free:
-            report.output = msgspec.Raw(msgspec.json.encode(self._value))
+            report.output = kind.written(self._value)
 
     def __repr__(self) -> str:
         return f"<{self.outcome}: {self.text[:SHOWN]!r}>"

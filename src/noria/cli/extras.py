@@ -142,7 +142,7 @@ class Extras:
         from noria.app.output import OutputError, answer
 
         try:
-            report.output = msgspec.Raw(msgspec.json.encode(self._kind.read(answer(session.state.transcript))))
+            report.output = self._kind.written(self._kind.read(answer(session.state.transcript)))
         except OutputError as error:
             if report.outcome == "completed":
                 from noria.app.report import ErrorReport

@@ -39,8 +39,9 @@ def say(text: str, *calls: Call) -> Reply:
 class ScriptedModel:
     """`core.ports.Model` that plays its turns in order and keeps the requests it was sent.
 
-    `delay`: seconds before each answer. `usage`: what each answer costs. After the last turn it answers with Failure
-    `bad_request`, which ends a turn at once. `complete` plays `summaries` in the same way, or writes a plain one.
+    `delay`: seconds before each answer. `usage`: what each answer costs. An empty text is the failure `empty`. After
+    the last turn it answers with Failure `bad_request`, which ends a turn at once. `complete` plays `summaries` in the
+    same way, or writes a plain one. Raises TypeError for a turn that is none.
     """
 
     def __init__(
@@ -51,7 +52,10 @@ class ScriptedModel:
         usage: Usage = Usage(requests=1),  # noqa: B008 (frozen)
         summaries: Iterable[str | Failure] | None = None,
     ) -> None:
-        self._turns = list(turns)
+        self._turns = [turns] if isinstance(turns, str) else list(turns)
+        for turn in self._turns:
+            if not callable(turn):
+                _line(turn, "")  # a mistake in the script is met where it is written
         self._delay = delay
         self._usage = usage
         self._summaries = None if summaries is None else list(summaries)
@@ -98,11 +102,22 @@ class ScriptedModel:
 
 
 def _line(line: Line, model: str) -> Reply | Failure:
-    if isinstance(line, Failure):
-        return line
-    if isinstance(line, Reply):
-        return line if line.model else msgspec.structs.replace(line, model=model)
-    parts = [line] if isinstance(line, str | Call) else line
+    """The reply that a line of the script is. Raises TypeError for what is none."""
+    match line:
+        case Failure(retry_after=int()):
+            return line
+        case Failure():
+            raise TypeError(f"retry_after is in milliseconds: write Failure({line.kind!r}, detail=...) for words")
+        case Reply():
+            return line if line.model else msgspec.structs.replace(line, model=model)
+        case "":
+            return Failure("empty")
+        case str() | Call():
+            parts: Sequence[str | Call] = [line]
+        case list() | tuple() if all(isinstance(p, str | Call) for p in line):
+            parts = line
+        case _:
+            raise TypeError(f"a turn is text, a call(...), a list of these, say(...) or a Failure, not {line!r:.80}")
     return Reply(tuple(Text(p) if isinstance(p, str) else p for p in parts), model=model)
 
 

@@ -7,16 +7,21 @@ when a tool runs, how arguments are held against the schema (check.py).
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from types import CodeType
-from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Any, get_type_hints
 
 import msgspec
 
+from noria.tools import foreign
 from noria.tools.schema import DEPS, RUN, Needed
 
 if TYPE_CHECKING:
     from noria.tools.check import Schema
     from noria.tools.schema import Function
+
+SECTIONS = ("args", "arguments", "parameters", "params", "returns", "raises", "yields")
+"""The headings in docstrings that no description begins with."""
 
 
 class Derived(msgspec.Struct, frozen=True):
@@ -38,11 +43,12 @@ def declared(description: str, schema: Schema, code: CodeType | None) -> Derived
 def derive(function: Function, name: str, description: str) -> Derived:
     """What is known of a tool that is a typed function. `description`: instead of what its docstring says. Raises
     TypeError where an argument has no type, or one that no schema can be made of."""
+    function, fixed = _without_partial(function)
     code = function.__code__
     names = list(code.co_varnames[: code.co_argcount + code.co_kwonlyargcount])
     if getattr(function, "__self__", None) is not None:
         names = names[1:]
-    names = [n for n in names if n != RUN]
+    names = [n for n in names if n != RUN and n not in fixed]
     try:
         hints = get_type_hints(function, include_extras=True)
     except NameError as error:
@@ -50,6 +56,8 @@ def derive(function: Function, name: str, description: str) -> Derived:
     deps = _deps(code, names, hints, name)
     names = [n for n in names if n != deps]
     untyped = [n for n in names if n not in hints]
+    if untyped and untyped[0] == "self":
+        raise TypeError(f"tool {name}: this is the method of a class: give that of an object, such as `thing.{name}`")
     if untyped:
         raise TypeError(f"tool {name}: give the argument {untyped[0]!r} a type, such as `{untyped[0]}: str`")
     defaults = dict(function.__kwdefaults__ or {})
@@ -60,26 +68,70 @@ def derive(function: Function, name: str, description: str) -> Derived:
     if not (description or said):
         raise TypeError(f"tool {name}: the first line of its docstring says what it does; there is none")
     try:
-        found, shared = msgspec.json.schema_components([_bare(hints[n]) for n in names], ref_template="#/$defs/{name}")
+        found = _schemas([foreign.bare(hints[n]) for n in names])
     except TypeError as error:
-        why = str(error).splitlines()[-1]
-        raise TypeError(
-            f"tool {name}: {why}: use builtin types, a dataclass, a TypedDict or a msgspec.Struct"
-        ) from None
+        raise TypeError(f"tool {name}: {error}") from None
     properties: dict[str, Any] = {}
-    for argument, part in zip(names, found, strict=True):
-        entry = _inlined(part, shared)
+    for argument, entry in zip(names, found, strict=True):
         if argument in defaults:
             default = defaults[argument]
-            entry = _without_null(entry) if default is None else entry | {"default": msgspec.to_builtins(default)}
-        text = _note(hints[argument]) or texts.get(argument, "")
+            entry = _without_null(entry) if default is None else entry | _default(default)
+        text = foreign.note(hints[argument]) or texts.get(argument, "")
         properties[argument] = entry | {"description": text} if text else entry
     schema: dict[str, Any] = {"type": "object", "properties": properties}
     required = [n for n in names if n not in defaults]
     if required:
         schema["required"] = required
     schema["additionalProperties"] = False
-    return Derived(description or said, schema, {n: _bare(hints[n]) for n in names}, deps)
+    return Derived(description or said, schema, {n: foreign.bare(hints[n]) for n in names}, deps)
+
+
+def _without_partial(function: Function) -> tuple[Function, set[str]]:
+    """The function that a functools.partial calls, and the parameters that it fills in."""
+    fixed: set[str] = set()
+    while isinstance(function, partial):
+        inner = function.func
+        code = getattr(_without_partial(inner)[0], "__code__", None)
+        places = code.co_varnames[: code.co_argcount] if code is not None else ()
+        bound = getattr(inner, "__self__", None) is not None
+        fixed |= {*function.keywords, *places[int(bound) :][: len(function.args)]}
+        function = inner
+    return function, fixed
+
+
+def _schemas(kinds: list[Any]) -> list[dict[str, Any]]:
+    """The schemas of these types. Raises TypeError where one has none."""
+    try:
+        found, shared = msgspec.json.schema_components(
+            kinds, schema_hook=foreign.schema_of, ref_template="#/$defs/{name}"
+        )
+    except TypeError as error:
+        why = str(error).splitlines()[-1]
+        if "holds itself" in why:
+            raise TypeError(why) from None
+        raise TypeError(f"{why}: use builtin types, a dataclass, a TypedDict, a msgspec.Struct or a model") from None
+    return [foreign.inlined(each, shared) for each in found]
+
+
+def _default(value: Any) -> dict[str, Any]:
+    """The default as the schema has it; nothing where it is no JSON (infinity, an object for "not given")."""
+    try:
+        said = msgspec.json.decode(msgspec.json.encode(value, enc_hook=foreign.plain))
+        kept = msgspec.to_builtins(value, enc_hook=foreign.plain)
+    except (TypeError, ValueError, OverflowError):
+        return {}
+    return {"default": said} if _nulls(said) == _nulls(kept) else {}  # what is no number in JSON is written as null
+
+
+def _nulls(value: Any) -> int:
+    """How many values inside a value are null."""
+    match value:
+        case dict():
+            return sum(map(_nulls, value.values()))
+        case list() | tuple() | set() | frozenset():
+            return sum(map(_nulls, value))
+        case _:
+            return int(value is None)
 
 
 def _keyword_only(code: CodeType) -> tuple[str, ...]:
@@ -100,74 +152,28 @@ def _deps(code: CodeType, names: list[str], hints: Mapping[str, Any], tool: str)
 
 
 def _docstring(text: str, names: list[str]) -> tuple[str, dict[str, str]]:
-    """The first paragraph on one line, and the text of each argument that has a line `name: text` of its own."""
+    """The first paragraph on one line, and the text of each argument that has a line `name: text` of its own, or
+    `:param name: text`."""
     lines = [line.strip() for line in text.strip().splitlines()]
     first: list[str] = []
     for line in lines:
-        if not line:
+        if not line or line.startswith(":") or line.lower().rstrip(":") in SECTIONS:
             break
         first.append(line)
     texts: dict[str, str] = {}
     current = ""
     for line in lines[len(first) :]:
-        head, colon, rest = line.partition(":")
+        head, colon, rest = line.removeprefix(":param ").partition(":")
         word = head.split("(")[0].strip(" `-*")
+        word = word.split()[-1] if line.startswith(":param ") and word else word  # its type may stand before it
         if colon and word in names:
             current = word
             texts[current] = rest.strip()
-        elif line and current:
+        elif line and current and not line.startswith(":"):
             texts[current] = f"{texts[current]} {line}"
         else:
             current = ""
     return " ".join(first), texts
-
-
-def _note(hint: Any) -> str:
-    """The text of an `Annotated[..., "text"]`."""
-    if get_origin(hint) is Annotated:
-        for extra in hint.__metadata__:
-            if isinstance(extra, str):
-                return extra
-    return ""
-
-
-def _bare(hint: Any) -> Any:
-    """The type without texts; what msgspec reads (Meta) stays."""
-    if get_origin(hint) is not Annotated:
-        return hint
-    inner = get_args(hint)[0]
-    for extra in hint.__metadata__:
-        if isinstance(extra, msgspec.Meta):
-            inner = Annotated[inner, extra]
-    return inner
-
-
-def _inlined(schema: Any, shared: Mapping[str, Any], inside: tuple[str, ...] = ()) -> Any:
-    """The schema without titles and without references: some providers refuse those. Raises TypeError where a type
-    holds itself."""
-    if isinstance(schema, list):
-        return [_inlined(item, shared, inside) for item in schema]
-    if not isinstance(schema, dict):
-        return schema
-    reference = schema.get("$ref")
-    if isinstance(reference, str):
-        name = reference.rpartition("/")[2]
-        if name in inside:
-            raise TypeError(f"the type {name} holds itself: give the tool a schema of its own")
-        rest = {k: v for k, v in schema.items() if k != "$ref"}
-        return _inlined(shared[name], shared, (*inside, name)) | rest
-    plain = {
-        k: {n: _inlined(v, shared, inside) for n, v in value.items()}
-        if k == "properties"
-        else _inlined(value, shared, inside)
-        for k, value in schema.items()
-        if k != "title"
-    }
-    if "type" not in plain and all(isinstance(choice, str) for choice in plain.get("enum", [0])):
-        plain = {"type": "string", **plain}
-    if plain.get("type") == "object" and "properties" in plain:
-        plain.setdefault("additionalProperties", False)
-    return plain
 
 
 def told(schema: Any) -> Any:

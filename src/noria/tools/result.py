@@ -188,7 +188,13 @@ def parts(outcome: Outcome) -> tuple[Part, ...]:
         case tuple() | list() if outcome and all(isinstance(p, Text | Image) for p in outcome):
             return tuple(Text(safe(p.text)) if isinstance(p, Text) else p for p in outcome)  # type: ignore[union-attr]
         case _:
-            return (Text(safe(msgspec.json.encode(outcome).decode("utf-8"))),)
+            try:
+                data = msgspec.json.encode(outcome)
+            except TypeError:
+                from noria.tools.foreign import plain  # a model of another library, perhaps
+
+                data = msgspec.json.encode(outcome, enc_hook=plain)
+            return (Text(safe(data.decode("utf-8"))),)
 
 
 def attached(outcome: Any, keep: Callable[[bytes, str], str] | None) -> Any:

@@ -84,18 +84,21 @@ class Tool:
     ) -> None:
         """With `schema` (of an object) the function takes one mapping of arguments, and `description` is demanded.
         Raises TypeError for what is no function, or has parameters that a model cannot fill."""
-        described: Any = function
-        while hasattr(described, "__wrapped__"):  # a decorated function is described by what it decorates
-            described = described.__wrapped__
-        code = getattr(described, "__code__", None)
-        if code is None and (schema is None or not name):
-            raise TypeError(f"{function!r} is not a function: give name, description and schema too")
+        described, code = _described(function)
+        if not callable(function) or (code is None and (schema is None or not name)):
+            how = ": give name, description and schema too" if callable(function) else ""
+            raise TypeError(f"{_shown(function)} is not a function{how}")
+        if code is not None and code.co_flags & 0x220:
+            called = name or getattr(function, "__name__", "the tool")
+            raise TypeError(f"{called} yields: a tool returns its result whole, such as a list or one text")
         if schema is not None and (not description or schema.get("type", "object") != "object"):
             raise TypeError("a tool with a schema of its own needs a description, and a schema of an object")
+        self.name = name or str(getattr(described, "__name__", ""))
+        if self.name == "__call__":  # an object that can be called
+            self.name = type(function).__name__
         if schema is None and code is not None and (code.co_flags & 0x0C or code.co_posonlyargcount):
-            raise TypeError(f"{function.__name__}: *args, **kwargs and positional-only arguments cannot be offered")
+            raise TypeError(f"{self.name}: *args, **kwargs and positional-only arguments cannot be offered")
         self.function = function
-        self.name = name or function.__name__
         self.read_only = read_only
         self.idempotent = idempotent
         self.destructive = destructive
@@ -107,7 +110,7 @@ class Tool:
         self._claims = claims
         self._needs = needs
         self.off = off
-        self._described: Function = described
+        self._described: Function = described if not isinstance(function, partial) else function
         self._text = description
         self._derived: Derived | None = None
         if schema is not None:
@@ -182,7 +185,7 @@ class Tool:
         if derived.types is None:
             return fitted
         try:
-            return {name: msgspec.convert(value, derived.types[name]) for name, value in fitted.items()}
+            return {name: _converted(value, derived.types[name]) for name, value in fitted.items()}
         except msgspec.ValidationError as error:  # what a type asks for beyond its schema (a date, an enum's method)
             raise Unfit(str(error)) from None
 
@@ -218,6 +221,37 @@ class Tool:
 
             self._derived = derive(self._described, self.name, self._text)
         return self._derived
+
+
+def _described(function: Any) -> tuple[Any, Any]:
+    """The function whose types and docstring describe a tool, and its code (None: it has none that can be read): of a
+    decorated function what it decorates, of a partial what it calls, of an object that can be called its method."""
+    described: Any = function
+    while (inner := getattr(described, "func" if isinstance(described, partial) else "__wrapped__", None)) is not None:
+        described = inner
+    code = getattr(described, "__code__", None)
+    if code is None and not isinstance(described, type):
+        method = getattr(described, "__call__", None)  # noqa: B004 (the method itself is wanted)
+        code = getattr(method, "__code__", None)
+        described = method if code is not None else described
+    return described, code
+
+
+def _shown(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 80 else f"{text[:77]}..."
+
+
+def _converted(value: Any, kind: Any) -> Any:
+    """A plain JSON value as the type. Raises msgspec.ValidationError."""
+    if kind is str or kind is int or kind is bool:  # it was held against the schema
+        return value
+    try:
+        return msgspec.convert(value, kind)
+    except (msgspec.ValidationError, TypeError):  # a type that msgspec has no way to, perhaps
+        from noria.tools import foreign
+
+        return foreign.convert(value, kind)
 
 
 @overload
