@@ -684,3 +684,14 @@ def test_a_path_that_is_too_long_is_not_repeated_whole(tmp_path: Path) -> None:
             assert told.startswith("ERROR: the path is too long (") and len(told) < 300, told
     assert bench.box.workspace.files() == {"created": [], "changed": [], "deleted": [], "failed": []}
     assert bench.do("write_file", path="é" * 127 + "x", content="").status == "ok"
+
+
+@pytest.mark.case("C02")
+def test_a_guessed_encoding_that_has_not_the_new_characters_is_left_and_that_is_said(tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+    path = bench.file("a.txt", b"na\xefve caf\xe9\n")
+    bench.do("read_file", path="a.txt")
+    told = bench.do("write_file", path="a.txt", content="na\u00efve \u4e2d\n").text
+    assert path.read_bytes() == "na\u00efve \u4e2d\n".encode()
+    assert told.endswith("; it is UTF-8 now, for cp1252, which it was taken for, has not all of these characters")
+    assert "UTF-8" not in bench.do("write_file", path="a.txt", content="plain\n").text

@@ -92,13 +92,26 @@ def remarks(old: textfile.Loaded | None, like: Decoded | None, before: str | Non
         said.append("its other hard links keep the old content")
     if old is not None and old.status.st_uid != (me := os.geteuid()) and me != 0:
         said.append(f"it belongs to user {me} now, not to user {old.status.st_uid}")
-    if like is not None and like.guessed and before is not None and _beyond_ascii(text) > _beyond_ascii(before):
-        said.append(f"new characters were written as {like.encoding}, which is a guess")
+    if like is not None and like.guessed and before is not None:
+        if not _fits(text, like.encoding):  # only of a file that was written whole
+            said.append(
+                f"it is UTF-8 now, for {like.encoding}, which it was taken for, has not all of these characters"
+            )
+        elif _beyond_ascii(text) > _beyond_ascii(before):
+            said.append(f"new characters were written as {like.encoding}, which is a guess")
     from noria.tools.syntax import broke
 
     if broken := broke(shown, before, text):
         said.append(f"note: {broken}")
     return "".join(f"; {each}" for each in said)
+
+
+def _fits(text: str, encoding: str) -> bool:
+    try:
+        text.encode(encoding)
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _beyond_ascii(text: str) -> int:
