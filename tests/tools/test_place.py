@@ -55,6 +55,44 @@ def test_what_was_put_in_place_is_taken_back_where_a_later_one_fails(tmp_path: P
     assert names(tmp_path) == ["changed", "deep", "deep/er", "deep/er/created"]
 
 
+@pytest.mark.case("E03")
+@pytest.mark.parametrize("what", ["change", "create", "delete", "deep"])
+def test_a_folder_that_becomes_a_link_leads_nothing_outside(tmp_path: Path, what: str) -> None:
+    """A path is resolved and judged before it is written to: a folder of it may be swapped for a link in between."""
+    outside = tmp_path / "outside"
+    for folder in (outside, tmp_path / "in"):
+        folder.mkdir()
+        (folder / "a").write_text("old\n")
+    where = {"create": "new", "deep": "er/new"}.get(what, "a")
+    wanted = put(tmp_path / "in" / where, None if what == "delete" else b"new\n", new=where != "a")
+
+    def swap() -> bool:
+        (tmp_path / "in").rename(tmp_path / "was")
+        (tmp_path / "in").symlink_to(outside)
+        return False
+
+    with pytest.raises(ToolError, match="is another since a moment ago; nothing was written"):
+        place([wanted], swap)
+    with pytest.raises(ToolError, match="is another since a moment ago; nothing was written"):
+        place([wanted])
+    with pytest.raises(ToolError, match="somewhere else since a moment ago"):
+        load(str(tmp_path / "in/a"), "in/a")
+    assert names(outside) == ["a"] and (outside / "a").read_text() == "old\n"
+    assert set(names(tmp_path / "was")) <= {"a", "er"} and (tmp_path / "was/a").read_text() == "old\n"
+
+
+def test_many_folders_are_opened_once_each(tmp_path: Path) -> None:
+    resource = pytest.importorskip("resource")
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    open_now = len(os.listdir("/proc/self/fd")) if os.path.isdir("/proc/self/fd") else 100
+    resource.setrlimit(resource.RLIMIT_NOFILE, (open_now + 150, before[1]))
+    try:
+        place([put(tmp_path / f"{k % 20}/{k}", b"x", new=True) for k in range(400)])
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
+    assert len([n for n in names(tmp_path) if "/" in n]) == 400
+
+
 @pytest.mark.case("C04")
 def test_a_change_of_any_of_them_stops_all(tmp_path: Path) -> None:
     for name in "abc":

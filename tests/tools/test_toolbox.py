@@ -391,3 +391,36 @@ def test_functions_that_block_overlap(tmp_path: Path) -> None:
         return time.monotonic() - begun
 
     assert bench.go(work) < 2.4  # one after another: 4.8 s
+
+
+@pytest.mark.case("E03")
+@pytest.mark.parametrize(
+    ("name", "args"),
+    [
+        ("read_file", {"path": "d/a"}),
+        ("write_file", {"path": "d/new", "content": "x"}),
+        ("write_file", {"path": "d/er/new", "content": "x"}),
+        ("edit_file", {"path": "d/a", "old_string": "secret", "new_string": "x"}),
+        ("apply_patch", {"patch": "*** Begin Patch\n*** Delete File: d/a\n*** End Patch"}),
+    ],
+)
+def test_what_is_touched_is_what_was_judged(tmp_path: Path, name: str, args: dict[str, Any]) -> None:
+    """A link that is put in the place of a folder just after the last look at a call leads nowhere."""
+    bench = Bench(tmp_path)
+    bench.file("d/a", "inside\n")
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "a").write_text("secret\n")
+
+    def judged(made: Call) -> str:
+        claims = bench.box.claims(made)
+        assert all(path.startswith(str(bench.root)) for path in (*claims.reads, *claims.writes))
+        (bench.root / "d").rename(bench.root / "was")
+        (bench.root / "d").symlink_to(outside)
+        return ""
+
+    bench.box.strayed = judged
+    result = bench.do(name, **args)
+    assert result.status == "error" and "since a moment ago" in result.text and "secret" not in result.text
+    assert [p.name for p in outside.iterdir()] == ["a"] and (outside / "a").read_text() == "secret\n"
+    assert [p.name for p in (bench.root / "was").iterdir()] == ["a"]

@@ -60,10 +60,28 @@ def open_plain(real: str, shown: str) -> tuple[int, os.stat_result]:
     status = os.fstat(fd)
     try:
         _refuse_special(status, shown)
+        if elsewhere(fd, real):
+            raise ToolError(
+                f"{shown} is somewhere else since a moment ago: a folder of its path became a link. Try again"
+            )
     except ToolError:
         os.close(fd)
         raise
     return fd, status
+
+
+def elsewhere(fd: int, real: str) -> bool:
+    """Whether what was opened is not at its path, which has no links in it: a folder on the way became one since it was
+    resolved and judged, so that it leads out of the workspace perhaps."""
+    try:
+        if os.readlink(f"/proc/self/fd/{fd}").removesuffix(" (deleted)") == real:  # replaced meanwhile, but there
+            return False
+    except OSError:
+        pass  # no /proc
+    try:  # another name for the same: file systems that take upper and lower case as one
+        return os.path.realpath(real) != real or not os.path.samestat(os.fstat(fd), os.lstat(real))
+    except OSError:
+        return True
 
 
 def _refuse_special(status: os.stat_result, shown: str) -> None:

@@ -69,6 +69,7 @@ class Toolbox:
         self.todos: list[Todo] = []  # the list that todo_write keeps, for whoever shows it
         self._threads = threads
         self._shared = threads is not None
+        self._settled: Workspace | None = None
         self._fitted: tuple[Tool, str, dict[str, Any]] | None = (
             None  # the arguments of the last call that was looked at
         )
@@ -79,7 +80,7 @@ class Toolbox:
         if tool is None:
             return Claims()  # it will only be refused
         try:
-            claims = tool.claims(self._arguments(tool, call), self.workspace)
+            claims = tool.claims(self._arguments(tool, call), self._settled or self.workspace)
             return self._narrowed(call, claims) if claims.everything and tool.launches else claims
         except Exception:  # noqa: BLE001 - a tool's own declaration: whatever it raises, the call is kept alone
             return EVERYTHING
@@ -114,12 +115,18 @@ class Toolbox:
     async def prepare(self, effect: int, call: Call, *, note: str = "") -> Ready:
         """Get ready to run the call. `note` is put before its result (that its arguments were rewritten, say).
         Whatever is wrong already becomes the result of the execution."""
-        run = Run(effect, call, self.workspace, self.processes, self.spill, self.todos)
+        workspace = self.workspace.settled()
+        run = Run(effect, call, workspace, self.processes, self.spill, self.todos)
         run.hidden, run.documents = self.hidden(call), self.documents
         tool = self.tools.get(call.name)
         if tool is None:
             return Ready(self, run, note, failed=Failure(f"unknown tool {call.name}"))
-        if strayed := self.strayed(call):
+        self._settled = workspace  # what is judged now is what will be touched
+        try:
+            strayed = self.strayed(call)
+        finally:
+            self._settled = None
+        if strayed:
             return Ready(self, run, note, failed=Failure(strayed, "denied"))
         try:
             args = tool.arguments(msgspec.json.decode(call.args))

@@ -39,7 +39,7 @@ class Workspace:
     def real(self, path: str) -> str:
         """The real path: every link followed, what does not exist kept as it is. Raises ToolError for what no path
         can be."""
-        return os.path.realpath(self._joined(path))
+        return self._resolved(self._joined(path))
 
     def target(self, path: str) -> str:
         """The same, for a file that is to be written. Raises ToolError also for what only a folder can be called."""
@@ -50,7 +50,15 @@ class Workspace:
     def place(self, path: str) -> str:
         """The real path of the name itself: every link followed but a last one. Raises ToolError."""
         folder, name = os.path.split(self._joined(path).rstrip("/"))
-        return os.path.join(os.path.realpath(folder), name) if name not in ("", ".", "..") else self.real(path)
+        return os.path.join(self._resolved(folder), name) if name not in ("", ".", "..") else self.real(path)
+
+    def settled(self) -> Workspace:
+        """The same for one call: each path means to the end what it meant when it was first asked for, whatever becomes
+        of links meanwhile. So what is done is done where it was judged."""
+        return _Settled(self)
+
+    def _resolved(self, path: str) -> str:
+        return os.path.realpath(path)
 
     def _joined(self, path: str) -> str:
         if not path:
@@ -96,6 +104,21 @@ class Workspace:
         """What is noted is of the turn that begins now."""
         self.changes.clear()
         self.failures.clear()
+
+
+class _Settled(Workspace):
+    __slots__ = ("_meant",)
+
+    def __init__(self, workspace: Workspace) -> None:
+        self.root, self.seen, self.encodings = workspace.root, workspace.seen, workspace.encodings
+        self.changes, self.failures = workspace.changes, workspace.failures
+        self._meant: dict[str, str] = {}
+
+    def _resolved(self, path: str) -> str:
+        found = self._meant.get(path)
+        if found is None:
+            found = self._meant[path] = os.path.realpath(path)
+        return found
 
 
 def _short_enough(path: str) -> None:
