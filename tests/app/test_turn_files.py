@@ -199,3 +199,16 @@ def test_files_that_git_ignores_are_told_too(tmp_path: Path) -> None:
     )
     assert (files.created, files.changed) == (["a.log", "build/by-tool"], [".env"])
     assert told(tmp_path, call("write_file", path="b.log", content="x\n")).created == ["b.log"]
+
+
+def test_a_write_that_failed_and_that_a_command_made_good(tmp_path: Path) -> None:
+    work = tmp_path / "work"
+    work.mkdir()
+    (work / "a").write_text("x\n")
+    (work / "b").write_text("x\n")
+    fails = [call("edit_file", path=name, old_string="none", new_string="y") for name in "ab"]
+    files = told(tmp_path, [*fails], command("sed -i s/x/y/ a"))
+    assert (files.changed, files.failed) == (["a"], ["b"])
+    files = told(tmp_path, command("sed -i s/y/z/ a"), [*fails], command("true; touch c"))
+    assert (files.changed, files.failed) == (["a"], ["a", "b"])
+    assert told(tmp_path, call("write_file", path="d/", content="x"), command("touch e")).failed == []

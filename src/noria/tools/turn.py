@@ -28,6 +28,7 @@ class TurnFiles:
         "_before",
         "_commands",
         "_earlier",
+        "_failed",
         "_folders",
         "_found",
         "_processes",
@@ -54,6 +55,7 @@ class TurnFiles:
         self._before: Mapping[str, Stamp] | None = None
         self._commands = False
         self._found: dict[str, Change] | None = None
+        self._failed: dict[str, Stamp | None] = {}  # files that a write failed on, as they were before the next command
         self._texts: dict[str, str | None] = {}  # what was in a file that a tool changed, by the path that is shown
         self._room = KEPT
         self._earlier = self._unknown = ""
@@ -77,6 +79,7 @@ class TurnFiles:
     async def before_command(self) -> None:
         """Something is about to run that may change files without a word."""
         self._found = None
+        self._made_good()
         if not self._commands:
             from noria.tools.census import censuses
 
@@ -91,9 +94,23 @@ class TurnFiles:
             return
         from noria.tools.census import censuses, differences
 
+        self._made_good()
         after = await censuses(self._folders, self._processes, seconds)
         self._found = None if after is None else differences(self._before, after, self._workspace.changes)
         self._unknown = UNKNOWN if after is None else ""
+
+    def _made_good(self) -> None:
+        """Commands may do what a write could not: what is not as it was before them is no failure any more."""
+        failures = self._workspace.failures
+        if not failures:
+            return
+        from noria.tools.census import stamp
+
+        for real in list(failures):
+            now = stamp(real)
+            if self._failed.setdefault(real, now) != now:
+                failures.discard(real)
+                del self._failed[real]
 
     def lines(self) -> tuple[int, int]:
         """Lines that were added and removed, in the files of which it is known what was there before."""
