@@ -68,7 +68,8 @@ def test_what_an_edit_does_not_touch_stays(data: bytes, draw: st.DataObject) -> 
     head, tail = encode(like.text[:a], like), encode(like.text[b:], like)[len(like.bom) :]
     assert after.startswith(head) and after.endswith(tail)
     written = text[a : len(text) - (len(like.text) - b)]
-    assert written.replace("\r\n", "\n") == new.replace("\r\n", "\n")
+    one, other = (t.replace("\r\n", "\n").replace("\r", "\n") for t in (written, new))  # a lone CR may be its line end
+    assert one == other
     if new and text.count(written) == 1 and "\r\n" not in old and (old.isascii() or not like.foreign):
         back, _ = _apply(text, Edit(written, old), like, "f", "")
         assert encode(back, like) == data
