@@ -34,6 +34,11 @@ def written(tmp_path: Path, schema: object) -> str:
         ({"items": {"enum": []}}, "enum of items must be a list of values"),
         ({"anyOf": []}, "anyOf must be a list of schemas"),
         ({"anyOf": [{"minLength": -1}]}, "minLength of anyOf[0] must be a count"),
+        ({"type": "string", "pattern": "["}, "pattern of the schema must be a regular expression"),
+        ({"patternProperties": {"(": {}}}, "patternProperties of the schema has '(', which is no regular expression"),
+        ({"multipleOf": 0}, "multipleOf of the schema must be a number above 0"),
+        ({"uniqueItems": "yes"}, "uniqueItems of the schema must be true or false"),
+        ({"dependentRequired": {"a": "b"}}, "dependentRequired of the schema must be a table of lists of names"),
         ({"$ref": "#/$defs/a"}, "$ref of the schema leads nowhere in this file"),
         ({"$ref": "https://x.example/s.json"}, "leads nowhere in this file"),
     ],
@@ -60,4 +65,4 @@ def test_what_is_one(tmp_path: Path) -> None:
     got = read_schema(written(tmp_path, schema))
     assert got["properties"]["b"] == {} and got["additionalProperties"] is False
     assert unchecked(got) == ["format"]
-    assert unchecked({"not": {}, "anyOf": [{"multipleOf": 2}]}) == ["multipleOf", "not"]
+    assert unchecked({"not": {}, "anyOf": [{"multipleOf": 2, "unevaluatedItems": False}]}) == ["unevaluatedItems"]

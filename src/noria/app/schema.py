@@ -15,6 +15,7 @@ from noria.core.errors import UsageError
 
 KINDS = ("object", "array", "string", "integer", "number", "boolean", "null")
 _SCHEMAS = ("items", "additionalProperties", "not", "contains", "if", "then", "else", "propertyNames")
+_REGULAR = "patternProperties"
 _LISTS = ("allOf", "anyOf", "oneOf", "prefixItems")
 _TABLES = ("properties", "$defs", "definitions", "patternProperties", "dependentSchemas")
 
@@ -31,6 +32,15 @@ def _names(value: object) -> bool:
     return isinstance(value, list) and all(isinstance(v, str) for v in value)
 
 
+def _regular(value: object) -> bool:
+    import re
+
+    try:
+        return isinstance(value, str) and re.compile(value) is not None
+    except re.error:  # what JSON Schema's dialect has and Python's has not is let through: \\p{L}, \\cA
+        return "\\p" in str(value) or "\\c" in str(value) or "\\u{" in str(value)
+
+
 _RULES: dict[str, tuple[Callable[[object], bool], str]] = {
     "required": (_names, "a list of names"),
     "enum": (lambda v: isinstance(v, list) and bool(v), "a list of values"),
@@ -40,16 +50,22 @@ _RULES: dict[str, tuple[Callable[[object], bool], str]] = {
     "maxLength": (_count, "a count"),
     "minItems": (_count, "a count"),
     "maxItems": (_count, "a count"),
-    "pattern": (lambda v: isinstance(v, str), "text"),
+    "minContains": (_count, "a count"),
+    "maxContains": (_count, "a count"),
+    "minProperties": (_count, "a count"),
+    "maxProperties": (_count, "a count"),
+    "exclusiveMinimum": (_number, "a number"),
+    "exclusiveMaximum": (_number, "a number"),
+    "multipleOf": (lambda v: _number(v) and v > 0, "a number above 0"),  # type: ignore[operator]
+    "uniqueItems": (lambda v: isinstance(v, bool), "true or false"),
+    "dependentRequired": (lambda v: isinstance(v, dict) and all(map(_names, v.values())), "a table of lists of names"),
+    "pattern": (_regular, "a regular expression"),
     "description": (lambda v: isinstance(v, str), "text"),
     "title": (lambda v: isinstance(v, str), "text"),
 }
 
 
-UNCHECKED = (
-    "not", "contains", "if", "then", "else", "propertyNames", "prefixItems", "patternProperties", "dependentSchemas",
-    "dependentRequired", "multipleOf", "uniqueItems", "minProperties", "maxProperties", "format",
-)  # fmt: skip
+UNCHECKED = ("format", "unevaluatedProperties", "unevaluatedItems", "$dynamicRef")
 """Keywords that are shown to the model, but that an answer is not held against."""
 
 
@@ -116,6 +132,9 @@ def _wrong(schema: object, path: str, root: Mapping[str, Any]) -> str:
     for key, (fits, what) in _RULES.items():
         if key in schema and not fits(schema[key]):
             return f"{key} of {at} must be {what}"
+    for pattern in schema[_REGULAR] if isinstance(schema.get(_REGULAR), dict) else ():
+        if not _regular(pattern):
+            return f"{_REGULAR} of {at} has {pattern!r}, which is no regular expression"
     if "$ref" in schema and not _leads_somewhere(schema["$ref"], root):
         return f"$ref of {at} leads nowhere in this file: {schema['$ref']!r}"
     return _inner(schema, path, root)

@@ -26,6 +26,13 @@ _WORDS = {
 }
 
 
+_MORE = frozenset(
+    ("not", "if", "multipleOf", "prefixItems", "uniqueItems", "contains", "minProperties", "maxProperties",
+     "propertyNames", "patternProperties", "dependentRequired", "dependentSchemas")
+)  # fmt: skip
+"""The rarer keywords: check_more.py holds them against a value."""
+
+
 class Unfit(ValueError):
     """The arguments do not fit the schema. The text names the field, what is expected, and what was given."""
 
@@ -50,6 +57,8 @@ def _fit(schema: Schema, value: Any, path: str, root: Schema) -> Any:
         raise Unfit(f"{_at(path)} must be {_choices(schema['enum'])}, got {_show(value)}")
     if "const" in schema and not _same(value, schema["const"]):
         raise Unfit(f"{_at(path)} must be {_show(schema['const'])}, got {_show(value)}")
+    if not _MORE.isdisjoint(schema):
+        _more(schema, value, path, root)
     match value:
         case bool() | None:
             pass
@@ -64,6 +73,23 @@ def _fit(schema: Schema, value: Any, path: str, root: Schema) -> Any:
         case _:
             pass
     return value
+
+
+def _more(schema: Schema, value: Any, path: str, root: Schema) -> None:
+    """The rarer keywords. Raises Unfit."""
+    from noria.tools.check_more import wrong
+
+    def fits(inner: Any, given: Any) -> str:
+        if isinstance(inner, bool) or not isinstance(inner, Mapping):
+            return "must not be there" if inner is False else ""
+        try:
+            _fit(inner, given, "", root)
+        except Unfit as error:
+            return str(error).removeprefix(f"{_at('')} ")
+        return ""
+
+    if why := wrong(schema, value, fits):
+        raise Unfit(f"{path}{why}" if path and why.startswith("[") else f"{_at(path)} {why}")
 
 
 def _resolve(schema: Schema, root: Schema) -> Schema:
@@ -162,9 +188,13 @@ def _items(schema: Schema, value: list[Any], path: str, root: Schema) -> list[An
         raise Unfit(f"{_at(path)} must have at least {least} item{'s' * (least != 1)}, got {len(value)}")
     if most is not None and len(value) > most:
         raise Unfit(f"{_at(path)} must have at most {most} item{'s' * (most != 1)}, got {len(value)}")
+    first = len(schema.get("prefixItems", ()))  # `items` is about those behind them
+    if items is False and len(value) > first:
+        raise Unfit(f"{_at(path)} must have at most {first} item{'s' * (first != 1)}, got {len(value)}")
     if not isinstance(items, Mapping):
         return value
-    return [_fit(items, item, f"{path}[{at}]", root) for at, item in enumerate(value)]
+    behind = (_fit(items, item, f"{path}[{at}]", root) for at, item in enumerate(value[first:], first))
+    return [*value[:first], *behind]
 
 
 def _fields(schema: Schema, value: dict[str, Any], path: str, root: Schema) -> dict[str, Any]:
@@ -178,6 +208,8 @@ def _fields(schema: Schema, value: dict[str, Any], path: str, root: Schema) -> d
             if given is None and name not in required and not _takes_null(known[name], root):
                 continue
             fitted[name] = _fit(known[name], given, inner, root)
+        elif "patternProperties" in schema and _by_pattern(schema, name):
+            fitted[name] = given
         elif others is False:
             raise Unfit(_unknown(name, list(known), path))
         else:
@@ -187,6 +219,12 @@ def _fields(schema: Schema, value: dict[str, Any], path: str, root: Schema) -> d
         names = ", ".join(f"{path}.{name}" if path else name for name in missing)
         raise Unfit(f"{names} {'is' if len(missing) == 1 else 'are'} missing ({_arguments(known, required)})")
     return fitted
+
+
+def _by_pattern(schema: Schema, name: str) -> bool:
+    from noria.tools.check_more import by_pattern
+
+    return by_pattern(schema, name)
 
 
 def _takes_null(schema: Schema, root: Schema) -> bool:
