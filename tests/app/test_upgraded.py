@@ -52,10 +52,15 @@ def test_a_split_journal_rests_as_upgraded_and_goes_on_for_good(tmp_path: pathli
     async def main() -> None:
         await written_by_other_rules()
         latest = noria.Which("latest")
-        async with await noria.Session.open(settings, latest, model=noria.ScriptedModel(["new answer"])) as session:
+        never = noria.ScriptedModel([], delay=60)
+        async with await noria.Session.open(settings, latest, model=never) as session:
             assert session.state.phase == Idle("upgraded")
             assert any("other rules" in n for n in session.notices)
-            assert (await session.run("new")).text == "new answer"
+            await session.submit("new")  # and it dies before it comes to rest
+        async with await noria.Session.open(settings, latest, model=noria.ScriptedModel(["new answer"])) as session:
+            assert not any("other rules" in n for n in session.notices)
+            assert await session.go_on()
+            assert (await session.rest()).text == "new answer"
         async with await noria.Session.open(settings, latest, model=noria.ScriptedModel([])) as session:
             assert [e.text for e in session.state.transcript if isinstance(e, Prompt)] == ["old", "new"]
             assert session.state.phase == Idle("completed")
