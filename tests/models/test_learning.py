@@ -21,7 +21,7 @@ from tests.models.kit import TOOL, endpoint, failed, history, prompt
 from tests.models.test_client import request
 
 GO = history(prompt("go"))
-KEYS = {"chat": "bearer", "responses": "bearer", "messages": "x-api-key"}
+KEYS = {"chat": "bearer", "responses": "bearer", "messages": "x-api-key", "gemini": "x-goog-api-key"}
 
 
 def refusing(*names: str, words: Callable[[str], str] | None = None, shape: str = "openai") -> Callable[[Request], Any]:
@@ -68,6 +68,7 @@ def ask(
     transcript: Transcript = GO,
     rest: bool = False,
     tools: tuple[ToolSpec, ...] = (TOOL,),
+    output: str = "",
     **settings: Any,
 ) -> Seen:
     """Ask so many times in one session; with `rest`, by a model that is made anew between."""
@@ -76,7 +77,7 @@ def ask(
 
         async def run() -> list[Answered | Failure]:
             transport = Transport({})
-            model = http_model(where, tools=tools, transport=transport)
+            model = http_model(where, tools=tools, transport=transport, output=output)
             found: list[Answered | Failure] = []
             for _ in range(times):
                 found.append(await model.reply(request(transcript), lambda _: None))

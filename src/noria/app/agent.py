@@ -240,6 +240,7 @@ class Agent(Generic[T]):
             builtin=self.builtin_tools,
             system=None if self.builtin_tools else self._prompt(settings.system, settings.persona),
             stop=None if self.kind.free else self.kind,
+            output=self.kind.wanted,
             shared=await shared(),
             journal=None if name else journal,
             hooks=self.hooks,

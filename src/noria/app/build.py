@@ -79,12 +79,14 @@ class _AlwaysStop:
 class Brought(msgspec.Struct, frozen=True):
     """What a program that noria is built into brings of its own. `builtin`: whether noria's tools are offered beside
     its own (and long outputs kept in files for them). `system`: the whole system prompt, instead of the usual one.
-    `stop`: what every turn's end is put to. `shared`: what all its sessions share. `journal`: the session's, instead
-    of one that is found in the data folder. `hooks`: functions that are asked as configured hooks are, after those."""
+    `stop`: what every turn's end is put to; `output`: the JSON Schema of its answers, if any. `shared`: what all its
+    sessions share. `journal`: the session's, instead of one that is found in the data folder. `hooks`: functions that
+    are asked as configured hooks are, after those."""
 
     builtin: bool = True
     system: str | None = None
     stop: StopHook | None = None
+    output: str = ""
     shared: Shared | None = None
     journal: MemoryJournal | None = None
     hooks: tuple[Hook, ...] = ()
@@ -219,7 +221,7 @@ async def _furnish(order: _Order) -> House:
     guidance = project_guidance(root, settings.config_folder) if brought.system is None else Guidance()
     chain = tuple(windows.spec(e.spec) for e in settings.models)
     opening = Opening(root, day, guidance.text, chain, brought.system)
-    offers = Offers(settings, opening, order.tools, gate, journal, bus, order.model, brought.shared)
+    offers = Offers(settings, opening, order.tools, gate, journal, bus, order.model, brought.shared, brought.output)
     current, opened = Current(offers.model(settings.mode)), offers.opened(settings.mode)
     compactor, stop = Learning(PlainCompactor(current.complete), windows), brought.stop or _AlwaysStop()
     parts = Parts(current, compactor, gate, toolbox, stop, journal, clock)

@@ -44,7 +44,9 @@ class Opening(msgspec.Struct, frozen=True):
 class Offers:
     """What is offered in one session."""
 
-    __slots__ = ("_bus", "_gate", "_given", "_journal", "_made", "_opening", "_settings", "_shared", "_tools")
+    __slots__ = (
+        "_bus", "_gate", "_given", "_journal", "_made", "_opening", "_output", "_settings", "_shared", "_tools",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -56,10 +58,13 @@ class Offers:
         bus: RecordingBus,
         given: Completing | None,
         shared: Shared | None,
+        output: str = "",
     ) -> None:
-        """`given`: a model that is asked instead of the configured ones; `shared`: where sessions share connections."""
+        """`given`: a model that is asked instead of the configured ones; `shared`: where sessions share connections;
+        `output`: the JSON Schema of the final answers, where one is asked for."""
         self._settings, self._opening, self._tools, self._gate = settings, opening, tools, gate
         self._journal, self._bus, self._given, self._shared = journal, bus, given, shared
+        self._output = output
         self._made: Transport | None = None
 
     @property
@@ -111,9 +116,11 @@ class Offers:
         from noria.models.client import Chain, http_model
 
         settings, tell, session = self._settings, self._bus.say, getattr(self._journal, "id", "")
-        transport = self._connected()
+        transport, output = self._connected(), self._output
         models = (
-            http_model(e, tools=specs, images=self._journal, transport=transport, tell=tell, session=session)
+            http_model(
+                e, tools=specs, images=self._journal, transport=transport, tell=tell, session=session, output=output
+            )
             for e in settings.models
         )
         return Chain({e.name: model for e, model in zip(settings.models, models, strict=True)}, tell)

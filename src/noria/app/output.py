@@ -49,18 +49,45 @@ class OutputType(Generic[T]):
             raise UsageError(f"output: {str(error).splitlines()[-1]}: {USABLE}") from None
 
     @property
+    def wanted(self) -> str:
+        """The JSON Schema as text, for servers that hold an answer to one; empty where any text will do."""
+        return "" if self.free else msgspec.json.encode(self.schema).decode()
+
+    @property
     def instruction(self) -> str:
         """What the system prompt says of it; empty where any text will do."""
         if self.free:
             return ""
-        schema = msgspec.json.encode(self.schema).decode()
         return (
             "Your final answer must be JSON that fits this JSON Schema. Write the JSON alone: no words around it.\n"
-            f"{schema}"
+            f"{self.wanted}"
         )
 
     def read(self, text: str) -> T:
-        """The value that an answer says. Raises OutputError."""
+        """The value that an answer says; a null for what may be left out, and may not be null, is left out (so say
+        servers that hold an answer to a schema). Raises OutputError."""
+        try:
+            return self._read(text)
+        except OutputError:
+            less = self._less(text)
+            if less is None:
+                raise
+            return self._read(less)
+
+    def _less(self, text: str) -> str | None:
+        """The answer without such nulls; None where it has none."""
+        if self.free or "null" not in text:
+            return None
+        try:
+            value = msgspec.json.decode(bare(text))
+        except (msgspec.DecodeError, UnicodeEncodeError):
+            return None
+        from noria.models.answers import without_nulls
+
+        less = without_nulls(value, self.schema)
+        return None if less == value else msgspec.json.encode(less).decode()
+
+    def _read(self, text: str) -> T:
         if self.free:
             return text  # type: ignore[return-value]
         if isinstance(self.kind, Mapping):
@@ -110,7 +137,8 @@ def bare(text: str) -> str:
 
 
 def answer(transcript: Transcript) -> str:
-    """The text of the final answer: of the last reply, with the pieces before it that it goes on from."""
+    """The text of the final answer: of the last reply, with the pieces before it that it goes on from. A last piece
+    that is JSON by itself is the answer: a server that holds every text to a schema begins it anew."""
     pieces: list[str] = []
     for index in range(len(transcript) - 1, -1, -1):
         match transcript[index]:
@@ -120,4 +148,14 @@ def answer(transcript: Transcript) -> str:
                 pass
             case _:
                 break
+    if len(pieces) > 1 and _whole(bare(pieces[0])):
+        return pieces[0]
     return "".join(reversed(pieces))
+
+
+def _whole(text: str) -> bool:
+    """Whether a text is one JSON object or list."""
+    try:
+        return text[:1] in ("{", "[") and msgspec.json.decode(text) is not None
+    except (msgspec.DecodeError, UnicodeEncodeError):
+        return False

@@ -243,6 +243,7 @@ MEANS: dict[str, str] = {
     "models.NAME.profile.address": "how the address is made of base_url",
     "models.NAME.profile.version": "azure: the api-version; vertex: anthropic_version",
     "models.NAME.profile.auth": "how the key goes along, where auth does not say",
+    "models.NAME.profile.structured": "whether the server is told to hold a final answer to the schema asked for",
     "models.NAME.profile.betas": "messages: values of the anthropic-beta header",
     "hooks.event": "when it is run",
     "hooks.matcher": "the tools that it is run for; empty is all",

@@ -69,7 +69,7 @@ class Extras:
             return None
         from noria.app.build import Brought
 
-        return Brought(stop=self._kind)
+        return Brought(stop=self._kind, output=self._kind.wanted)
 
     async def opened(self, session: Session, settings: Settings) -> None:
         """The session is open: the first line, and what an older one waits for."""

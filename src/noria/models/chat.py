@@ -36,6 +36,7 @@ class Kept(NamedTuple):
 _TEXT = b',{"role":"user","content":"'
 _LIST = b',{"role":"user","content":['
 _GO_ON = quoted(words.GO_ON)[1:-1]
+_FORMAT = b'{"type":"json_schema","json_schema":{"name":"answer","strict":true,"schema":%s}}'
 _BRIDGE = b',{"role":"assistant","content":' + quoted(words.BRIDGE) + b"}"
 UNSIGNED = b',"extra_content":{"google":{"thought_signature":"skip_thought_signature_validator"}}'
 """What stands for a thought signature where there is none (Gemini docs, Thought signatures)."""
@@ -135,7 +136,7 @@ class Chat(Spoken[Kept, Messages]):
 
     def _begin(self) -> None:
         self._system: tuple[str, bytes] = ("", b"")
-        self._suffix: dict[Calls, bytes] = {}
+        self._suffix: dict[tuple[Calls, bool], bytes] = {}
 
     def decoder(self, effect: int, emit: Emit) -> Decoder:
         """Reads the answer to one request."""
@@ -165,14 +166,15 @@ class Chat(Spoken[Kept, Messages]):
     def _joined(self, system: str, listed: Messages, instruction: str, calls: Calls) -> bytes:
         if self._system[0] is not system:
             self._system = system, self._first(system)
-        if calls not in self._suffix:
-            self._suffix[calls] = self._after(calls)
+        asks = calls, bool(instruction)
+        if asks not in self._suffix:
+            self._suffix[asks] = self._after(calls, instruction)
         first, tail = self._system[1], listed.tail(instruction)
         pieces = listed.marked() if self._marks else [listed.written]
         if not first:
             whole = b"".join((*pieces, tail))[1:]
-            return b"".join((b'{"messages":[', whole, b"]", self._suffix[calls]))
-        return b"".join((b'{"messages":[', first, *pieces, tail, b"]", self._suffix[calls]))
+            return b"".join((b'{"messages":[', whole, b"]", self._suffix[asks]))
+        return b"".join((b'{"messages":[', first, *pieces, tail, b"]", self._suffix[asks]))
 
     def _first(self, system: str) -> bytes:
         """The system prompt's message."""
@@ -181,7 +183,7 @@ class Chat(Spoken[Kept, Messages]):
         said = self._text(system)[:-1] + CACHE_MARK + b"}]" if self._marks else quoted(system)
         return b'{"role":"%s","content":%s%s}' % (self._profile.system.encode(), b"[" if self._marks else b"", said)
 
-    def _after(self, calls: Calls) -> bytes:
+    def _after(self, calls: Calls, instruction: str) -> bytes:
         """Everything after the messages: only what the dialect demands, what was configured, and what the profile adds.
 
         A tool is never forced: `tool_choice` is `auto` or `none`, and there only beside tools. `top_p`, `seed` and
@@ -206,6 +208,8 @@ class Chat(Spoken[Kept, Messages]):
             fields.append((self._profile.effort, _effort(self._profile.effort, self._level)))
         if self._profile.cache == "key" and self._session:
             fields.append(("prompt_cache_key", quoted(self._session)))
+        if schema := self._form(instruction, "response_format"):
+            fields.append(("response_format", _FORMAT % schema))
         fields += self._extra()
         sent = (b",%s:%s" % (quoted(name), value) for name, value in fields if name not in self._without)
         return b"".join(sent) + b"}"

@@ -216,36 +216,43 @@ def http_model(
     transport: Transport | None = None,
     tell: Tell = unheard,
     session: str = "",
+    output: str = "",
 ) -> HttpModel:
     """The model at an endpoint, in its dialect. `tell` hears of what it does beside the request; `session` is its id,
-    by which some providers find their cache. Raises UsageError where that is not built or settings are wrong."""
+    by which some providers find their cache; `output` is the JSON Schema of the final answer, where one is asked for.
+    Raises UsageError where that is not built or settings are wrong."""
     endpoint.check()
     transport = transport or Transport()
     learned = transport.learned.setdefault((endpoint.dialect, endpoint.base_url, endpoint.model), set())
-    return HttpModel(endpoint, _dialect(endpoint, tools, images, learned, session), transport, tell)
+    return HttpModel(endpoint, _dialect(endpoint, tools, images, learned, session, output), transport, tell)
 
 
 def _dialect(
-    endpoint: Endpoint, tools: Sequence[ToolSpec], images: Images | None, learned: set[str], session: str
+    endpoint: Endpoint,
+    tools: Sequence[ToolSpec],
+    images: Images | None,
+    learned: set[str],
+    session: str,
+    output: str,
 ) -> Dialect:
     """The dialect of an endpoint; only that one is loaded."""
     match endpoint.dialect:
         case "chat":
             from noria.models.chat import Chat
 
-            return Chat(endpoint, tools, images, learned, session)
+            return Chat(endpoint, tools, images, learned, session, output)
         case "responses":
             from noria.models.responses import Responses
 
-            return Responses(endpoint, tools, images, learned, session)
+            return Responses(endpoint, tools, images, learned, session, output)
         case "messages":
             from noria.models.messages import MessagesDialect
 
-            return MessagesDialect(endpoint, tools, images, learned, session)
+            return MessagesDialect(endpoint, tools, images, learned, session, output)
         case "gemini":
             from noria.models.gemini import Gemini
 
-            return Gemini(endpoint, tools, images, learned)
+            return Gemini(endpoint, tools, images, learned, session, output)
         case _:
             raise UsageError(
                 f"there is no dialect {endpoint.dialect!r}: write chat:, responses:, messages: or gemini: before a name"

@@ -158,13 +158,14 @@ class Gemini(Spoken[Kept, Contents]):
         """Everything that never changes in a session comes first, then the contents, then what may change: calls are
         forbidden by `toolConfig`, so that the tools stay; a tool is never forced."""
         if self._system is None or self._system[0] is not system:
-            self._system = system, self._prefix(system)
+            self._system = system, self._prefix(system, self._form(""))
+        prefix = self._prefix(system, b"") if instruction and self._form("") else self._system[1]
         forbid = calls == "forbidden" and bool(self._tools) and "tool_config" not in self._without
         config = self._more.get("toolConfig", {}) | ({"functionCallingConfig": {"mode": "NONE"}} if forbid else {})
         end = b'],"toolConfig":' + msgspec.json.encode(config) + b"}" if config else b"]}"
-        return b"".join((self._system[1], listed.written, listed.tail(instruction), end))
+        return b"".join((prefix, listed.written, listed.tail(instruction), end))
 
-    def _prefix(self, system: str) -> bytes:
+    def _prefix(self, system: str, schema: bytes) -> bytes:
         """Up to the contents: only what the dialect demands, and what was configured. What a profile adds to a field
         goes into it."""
         encode, fields = msgspec.json.encode, list[bytes]()
@@ -176,6 +177,8 @@ class Gemini(Spoken[Kept, Contents]):
         if tools:
             fields.append(b'"tools":[' + b",".join(tools) + b"]")
         settings = self._settings()
+        if schema and not {"responseSchema", "responseJsonSchema"} & self._more.get("generationConfig", {}).keys():
+            settings.append(b'"responseMimeType":"application/json","responseJsonSchema":' + schema)
         settings += [quoted(n) + b":" + encode(v) for n, v in self._more.get("generationConfig", {}).items()]
         if settings:
             fields.append(b'"generationConfig":{' + b",".join(settings) + b"}")

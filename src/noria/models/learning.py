@@ -13,7 +13,7 @@ from collections.abc import Collection
 import msgspec
 
 from noria.models.profiles import Profile
-from noria.models.retry import NULL_CONTENT
+from noria.models.retry import NULL_CONTENT, STRUCTURED
 from noria.models.windows import reply_limit
 
 LEVELS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
@@ -38,6 +38,14 @@ _ADMITTED = re.compile(
 )
 
 
+_FORM = re.compile(
+    r"response[_ ]?format|text\.format|output_config\.format|output_format|response[_ ]?(?:json[_ ]?)?schema"
+    r"|response[_ ]?mime[_ ]?type|json[_ ]schema|structured[_ -]?outputs?|custom grammar|grammar constraint",
+    re.I,
+)
+"""How refusals name the form of a final answer, in any dialect."""
+
+
 class Now(msgspec.Struct, frozen=True):
     """What was asked for. `optional`: what can be left out; `sent`: the output limit; `level`: how hard to think."""
 
@@ -52,7 +60,8 @@ def lesson(culprit: str, words: str, now: Now) -> str:
     if culprit == NULL_CONTENT and now.profile.empty == "null":
         return "empty=blank"
     return (
-        _fitting(words, now)
+        _unstructured(culprit, words, now)
+        or _fitting(words, now)
         or _other_name(culprit, words, now)
         or _limit(culprit, words, now)
         or _level(culprit, words, now)
@@ -61,6 +70,12 @@ def lesson(culprit: str, words: str, now: Now) -> str:
         or _schema(culprit, words, now)
         or _left_out_by_words(culprit, words, now)
     )
+
+
+def _unstructured(culprit: str, words: str, now: Now) -> str:
+    """A server that does not hold an answer to a schema, or not to this one, or not beside tools, is not told to: the
+    model itself is told of the schema in any case."""
+    return STRUCTURED if STRUCTURED in now.optional and _FORM.search(f"{culprit} {words}") else ""
 
 
 def _fitting(words: str, now: Now) -> str:

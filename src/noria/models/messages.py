@@ -198,7 +198,8 @@ class MessagesDialect(Spoken[Kept, Messages]):
         if self._system is None or self._system[0] is not system:
             self._system = system, self._prefix(system)
         pieces = [listed.written] if "cache_control" in self._without else listed.marked()
-        suffix = self._suffix(calls, listed.container, thinking=not listed.foreign)
+        schema = self._form(instruction, "output_config")
+        suffix = self._suffix(calls, listed.container, schema, thinking=not listed.foreign)
         return b"".join((self._system[1], *pieces, listed.tail(instruction), suffix))
 
     def _prefix(self, system: str) -> bytes:
@@ -222,7 +223,7 @@ class MessagesDialect(Spoken[Kept, Messages]):
             fields.append(b'"system":[{"type":"text","text":' + quoted(system) + mark + b"}]")
         return b",".join((*fields, b'"messages":['))
 
-    def _suffix(self, calls: Calls, container: str, *, thinking: bool) -> bytes:
+    def _suffix(self, calls: Calls, container: str, schema: bytes, *, thinking: bool) -> bytes:
         """After the messages. A tool is never forced; calls are forbidden by `tool_choice`, so that the tools stay. The
         provider's own code goes on in the container that it said."""
         fields = [b"]"]
@@ -230,8 +231,15 @@ class MessagesDialect(Spoken[Kept, Messages]):
             fields.append(b'"container":' + quoted(container))
         if calls == "forbidden" and self._tools and "tool_choice" not in self._without:
             fields.append(b'"tool_choice":{"type":"none"}')
+        config: list[bytes] = []
         if thinking and (how := self._thinking()):
             fields.append(how)
+            if self._profile.thinking == "adaptive":
+                config.append(b'"effort":' + quoted(self._level))
+        if schema:
+            config.append(b'"format":{"type":"json_schema","schema":%s}' % schema)
+        if config and "output_config" not in self._without:
+            fields.append(b'"output_config":{' + b",".join(config) + b"}")
         return b",".join(fields) + b"}"
 
     def _thinking(self) -> bytes:
@@ -240,10 +248,7 @@ class MessagesDialect(Spoken[Kept, Messages]):
         if not effort or "thinking" in self._without:
             return b""
         if self._profile.thinking == "adaptive":
-            how = b'"thinking":{"type":"adaptive"}'
-            if "output_config" in self._without:
-                return how
-            return how + b',"output_config":{"effort":' + quoted(effort) + b"}"
+            return b'"thinking":{"type":"adaptive"}'
         budget = min(BUDGETS.get(effort, LEAST_BUDGET), self._limit // 2)
         if budget < LEAST_BUDGET:
             return b""

@@ -30,7 +30,9 @@ class Profile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     are taken; a text stands for them where they are not. `schema`: what is taken of JSON Schema in tools. `extra`:
     fields that are added to every body as they are. `address`: how the URL is made: `usual`; `azure` (`/openai/v1`, or
     with a `version`, the `api-version`, `/openai/deployments/MODEL`); `vertex` (publishers' models, messages only).
-    `auth`: how the key goes along, where the configuration does not say.
+    `auth`: how the key goes along, where the configuration does not say. `structured`: whether the server is told to
+    hold a final answer to the schema that is asked for: `never`, `alone` (where no tools are offered), `beside` (with
+    tools too).
 
     chat: `output_parameter`: how the output limit is called. `ids`: the form of call ids. `reasoning`: the field in
     which its own reasoning goes back to a model. `bridge`: whether a user message straight after a tool message is
@@ -63,6 +65,7 @@ class Profile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     address: Literal["usual", "azure", "vertex"] = "usual"
     version: str = ""
     auth: Way = ""
+    structured: Literal["never", "alone", "beside"] = "never"
     betas: list[str] = []
 
 

@@ -22,6 +22,7 @@ from noria.models.pictures import PDF, USUAL
 from noria.models.retry import REASONING_ITEMS
 from noria.models.spoken import Spoken
 
+_FORMAT = b',"text":{"format":{"type":"json_schema","name":"answer","strict":true,"schema":%s}}'
 _USER = b',{"type":"message","role":"user","content":['
 
 
@@ -106,11 +107,11 @@ class Responses(Spoken[Kept, Items]):
         if self._system is None or self._system[0] is not system:
             self._system = system, self._prefix(system)
         forbid = calls == "forbidden" and bool(self._tools) and "tool_choice" not in self._without
+        schema = self._form(instruction, "text")
+        end = b"".join((b"]", _FORMAT % schema if schema else b"", b',"tool_choice":"none"}' if forbid else b"}"))
         written, tail = listed.written, listed.tail(instruction)
         first = memoryview(written)[1:] if written else b""
-        return b"".join(
-            (self._system[1], first, tail if written else tail[1:], b'],"tool_choice":"none"}' if forbid else b"]}")
-        )
+        return b"".join((self._system[1], first, tail if written else tail[1:], end))
 
     def _prefix(self, system: str) -> bytes:
         """Up to the input: only what the dialect demands, and what was configured."""

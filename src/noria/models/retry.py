@@ -89,6 +89,8 @@ NO_MODEL = (
 )  # fmt: skip
 REASONING_ITEMS = "reasoning_items"
 """The culprit of a refusal of reasoning that was sent back: it cannot be read, or stands in the wrong place."""
+STRUCTURED = "structured"
+"""What is learned of a server that refuses the schema of a final answer in its own form, for whichever reason."""
 NULL_CONTENT = "null content"
 """Blamed where a reply without a text may not say `"content": null` (llama-cpp-python)."""
 _NO_NULL = r"assistantmessage', 'content'\), 'msg': 'input should be a valid string', 'input': none"

@@ -8,6 +8,7 @@ arguments are held against the tool's own schema, never this one.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 import msgspec
 
@@ -108,6 +109,13 @@ def mended(schema: object, style: SchemaStyle = "plain") -> Schema:
     return _Mender(schema, STYLES[style]).top()
 
 
+def shaped(schema: object, style: Style, change: Callable[[Schema], Schema | None]) -> Schema | None:
+    """As `mended`, but what it means is put to `change` first, which may say None: it is None then."""
+    mender = _Mender(schema, style)
+    meant = change(mender.meaning())
+    return None if meant is None else mender.finished(meant)
+
+
 class _Mender:
     """Mends one schema. `root` is where its references point to."""
 
@@ -126,6 +134,14 @@ class _Mender:
         found["type"] = "object"
         found.setdefault("properties", {})
         return self._finished(found)
+
+    def meaning(self) -> Schema:
+        """The whole in the keywords of KEPT alone."""
+        return self._node(self._root, ())
+
+    def finished(self, node: Schema) -> Schema:
+        """A schema in those keywords within the style's limits."""
+        return self._finished(node)
 
     # -- what it means, in few keywords --------------------------------------------------------------------------
 

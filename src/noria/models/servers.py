@@ -54,6 +54,9 @@ TABLE: tuple[Row, ...] = (
     Row(GITHUB, ("chat",), {}, "GitHub Docs, REST API endpoints for models inference: the plainest form"),
     Row((".githubcopilot.com",), ("chat",), {"omit": ["reasoning_effort"]},
           "can1357/oh-my-pi, catalog of compatible servers (no reasoning parameters over chat)"),
+    Row(("api.openai.com", *AZURE, *GITHUB), OPENAI, {"structured": "beside"},
+          "OpenAI guide, Structured outputs (supported models; beside function calling)",
+          r"(chatgpt-|gpt-)(4o|4\.1|4\.5|[5-9])|o[1-9]"),
     # -- who serves one family
     Row(("api.mistral.ai",), ("chat",), {"ids": "nine", "bridge": True, "reasoning": "thinking", "cache": "key"},
           "anomalyco/opencode#1680 (nine letters and digits); mistralai/mistral-common#169; Mistral docs, Reasoning; "
@@ -70,6 +73,9 @@ TABLE: tuple[Row, ...] = (
           "oh-my-pi (no tool_choice while it thinks)"),
     Row(("api.deepseek.com",), ("messages",), {"images": False},
           "DeepSeek docs, Anthropic API (image and document blocks are not supported)"),
+    Row(("api.x.ai",), OPENAI, {"structured": "beside"}, "xAI docs, Structured outputs, With tools (the Grok 4 family)",
+          r"grok-[4-9]"),
+    Row(("api.mistral.ai",), ("chat",), {"structured": "alone"}, "Mistral docs, Custom structured outputs"),
     Row(KIMI, ("chat",), {"reasoning": "reasoning_content", "schema": "moonshot", "empty": "blank",
                             "output_parameter": "max_completion_tokens", "effort": "thinking"},
           "continuedev/continue#11600; moonshotai/walle; vercel/ai moonshotai 3.0.35 (schemas); simstudioai/sim#5716; "
@@ -92,6 +98,8 @@ TABLE: tuple[Row, ...] = (
     Row((".aliyuncs.com",), ("chat",), {"effort": "enable_thinking"}, "Alibaba Cloud Model Studio, Deep thinking"),
     Row(("generativelanguage.googleapis.com",), ("chat",), {"schema": "gemini", "reasoning": "extra_content"},
           "Gemini docs, OpenAI compatibility, Thought signatures; zed-industries/zed#44875 (fields that are refused)"),
+    Row(("generativelanguage.googleapis.com",), ("chat",), {"structured": "alone"},
+          "Gemini docs, OpenAI compatibility, Structured output"),
     # -- who serves many
     Row(("openrouter.ai",), ("chat",), {"reasoning": "reasoning_details", "effort": "reasoning", "documents": True},
           "OpenRouter docs, Reasoning tokens (preserving reasoning), PDF inputs"),
@@ -104,6 +112,8 @@ TABLE: tuple[Row, ...] = (
           "Cerebras docs, Chat completions, Tool calling (schemas)"),
     Row(("api.fireworks.ai",), ("chat",), {"schema": "typed"},
           "docker/mcp-gateway#234; earendil-works/pi#5352 (a schema without a type is not understood)"),
+    Row(("api.fireworks.ai", "api.together.xyz", "api.together.ai"), ("chat",), {"structured": "alone"},
+          "Fireworks docs, Structured responses; Together docs, Structured outputs (json_schema)"),
     Row((".databricks.com", ".azuredatabricks.net"), ("chat",), {"schema": "simple"},
           "Databricks docs, Function calling, limitations (no anyOf, oneOf, allOf, $ref, pattern)"),
     Row((".snowflakecomputing.com",), ("chat",), {"output_parameter": "max_completion_tokens"},
@@ -114,6 +124,9 @@ TABLE: tuple[Row, ...] = (
     # -- Claude
     Row(("api.anthropic.com",), ("messages",), {"schema": "anthropic", "documents": True},
           "Claude docs, PDF support; anthropics/claude-code#5973 (no union at the top)"),
+    Row(("api.anthropic.com",), ("messages",), {"structured": "beside"},
+          "Claude docs, Structured outputs (Claude 4.5 and newer; output_config.format; beside tools)",
+          r"claude-(opus|sonnet|haiku)-4-([5-9]|\d\d)(\D|$)|claude-[a-z]+-[5-9]"),
     Row((), ("messages",), {"thinking": "budget"},
           "Perplexity docs, Reasoning and caching (adaptive thinking is refused by Haiku 4.5); "
           "Claude docs, Adaptive thinking",
@@ -126,12 +139,19 @@ TABLE: tuple[Row, ...] = (
           "AWS docs, Inference using the Anthropic Messages API (BASE/anthropic, a Bedrock API key)"),
     # -- Gemini, in its own dialect
     Row((), ("gemini",), {"documents": True}, "Gemini API, Document understanding"),
+    Row((), ("gemini",), {"structured": "alone"},
+          "Gemini API, Structured output; vercel/ai#10023 (2.5: function calling with JSON is unsupported)"),
+    Row((), ("gemini",), {"structured": "beside"}, "Gemini API, Structured output, With tools (Gemini 3)",
+          r"gemini-([3-9]|\d\d)"),
     Row(("aiplatform.googleapis.com", "-aiplatform.googleapis.com"), ("gemini",), {"auth": "bearer"},
           "Google Cloud docs, Generate content with the Gemini API in Vertex AI (base .../publishers/google)"),
     # -- on this machine
     Row((":11434", ":1234", ":8080"), ("chat",), {"schema": "grammar"},
           "ggml-org/llama.cpp#26930, #14227, #17574; "
           "containers/kubernetes-mcp-server#758 (Ollama and LM Studio alike)"),
+    Row((":11434", ":1234", ":8080", ":8000", ":30000"), ("chat",), {"structured": "alone"},
+          "Ollama, LM Studio, llama.cpp, vLLM, SGLang docs, Structured outputs; modelship-ai/modelship#71 (a grammar "
+          "for the answer leaves no room for calls)"),
     Row((":8000", ":30000", ":4000"), ("chat",), {},
           "vllm-project/vllm#10463 (unknown fields are passed over); SGLang and LiteLLM docs: the plainest form"),
 )  # fmt: skip

@@ -24,7 +24,7 @@ from noria.models.encode import IDS, History, Images, WireIds, schema_bytes
 from noria.models.names import Names
 from noria.models.pictures import Pictures
 from noria.models.profiles import Profile
-from noria.models.retry import REASONING_ITEMS
+from noria.models.retry import REASONING_ITEMS, STRUCTURED
 
 FEW = 6  # facts that one session learns of a server
 IN_HISTORY = frozenset(
@@ -103,13 +103,16 @@ class Spoken(ABC, Generic[K, L]):
         images: Images | None = None,
         learned: set[str] | None = None,
         session: str = "",
+        output: str = "",
     ) -> None:
         """`tools` are offered in the order given; `images` has the bytes of attachments. `learned`: what is known of
         this model at this server, by all who ask it; it is read here and added to. `session`: its id, by which a
-        provider finds its cache."""
+        provider finds its cache. `output`: the JSON Schema of the final answer, where one is asked for."""
         self._endpoint = endpoint
         self._tools = tools
         self._session = session
+        self._output = output
+        self._answer: bytes | None = None  # that schema in the server's form, once it was made
         self._learned = set() if learned is None else learned
         self._taught = 0
         self._profile: Profile = endpoint.profile
@@ -183,6 +186,8 @@ class Spoken(ABC, Generic[K, L]):
         if self._taught >= FEW:
             return False
         optional = (self.optional | self._profile.extra.keys() | self._returned) - self._without - {"tools"}
+        if self._form(""):
+            optional |= {STRUCTURED}
         fact = lesson(culprit, words, Now(optional, self._profile, self._limit, self._level))
         if not fact:
             return False
@@ -232,6 +237,22 @@ class Spoken(ABC, Generic[K, L]):
     def _schema(self, tool: ToolSpec) -> bytes:
         """The schema of a tool as the server takes it."""
         return schema_bytes(tool.schema, self._profile.schema)
+
+    def _form(self, instruction: str, field: str = "") -> bytes:
+        """The schema that the server holds a final answer to, in its own form; empty where it is not to, or cannot be
+        told so. A text about a history (`instruction`) is free. `field`: where it goes, unless the profile fills that.
+        Every text of a session is held to it, so a server that cannot make calls meanwhile is told only where there
+        are no tools."""
+        if not self._output or instruction or STRUCTURED in self._without or field in self._profile.extra:
+            return b""
+        way = self._profile.structured
+        if way == "never" or (way == "alone" and (self._tools or self._profile.extra.get("tools"))):
+            return b""
+        if self._answer is None:
+            from noria.models.answers import answer_schema
+
+            self._answer = answer_schema(self._output, self._profile.schema, self._endpoint.dialect)
+        return self._answer
 
     def _extra(self) -> list[tuple[str, bytes]]:
         """The fields that a profile adds to every body; tools among them stand with noria's (`_offered`)."""
