@@ -74,7 +74,54 @@ MISTAKES = {
     "a server that is nowhere": ("[mcp.a]", "config.toml:1: mcp.a: a server has either command"),
     "a temperature": ("[models.a]\ntemperature = 9", "config.toml:2: models.a.temperature must be from 0 to 2, not 9"),
     "a tool": ("tools = ['read_fil']", "config.toml:1: there is no tool 'read_fil'; did you mean read_file?"),
-    "a model that nobody knows": ("model = 'nobody'", "unknown model nobody"),
+    "a model that nobody knows": ("model = 'nobody'", "config.toml:1: unknown model nobody: write chat:nobody"),
+    "a name that is nearly one": (
+        "\nmodel = 'sonet'\n[models.sonnet]\ndialect = 'messages'",
+        "config.toml:2: unknown model sonet: did you mean sonnet? The names are sonnet",
+    ),
+    "a fallback that nobody knows": (
+        "fallback_models = [\n  'chatt:x']\nmodel = 'chat:m'\n[models.'chat:m']\nauth = 'none'",
+        "config.toml:1: unknown model chatt:x: did you mean chat:x?",
+    ),
+    "another program's word for a dialect": (
+        "model = 'anthropic:claude-x'",
+        "config.toml:1: unknown model anthropic:claude-x: did you mean messages:claude-x?",
+    ),
+    "an address that is none": (
+        "model = 'a'\n[models.a]\nbase_url = 'localhost:8000'",
+        "config.toml:3: base_url of model 'a': 'localhost:8000' is no address of a server",
+    ),
+    "another program's word for a key": (
+        "max_iterations = 3", "config.toml:1: there is no key max_iterations; did you mean max_steps?",
+    ),
+    "in small and capital letters": ("mcpServers = 3", "config.toml:1: there is no key mcpServers; did you mean mcp?"),
+    "a model's key in the wrong place": (
+        "temperature = 1", "config.toml:1: there is no key temperature; it is a model's: models.NAME.temperature",
+    ),
+    "nearly one of a model's": (
+        "max_output = 1",
+        "config.toml:1: there is no key max_output; did you mean a model's models.NAME.max_output_tokens?",
+    ),
+    "what is a flag": (
+        "system_prompt = 'x'", "config.toml:1: there is no key system_prompt; it is a flag: --system-prompt",
+    ),
+    "a number in quotes": (
+        "[[hooks]]\nevent = 'Stop'\ncommand = 'x'\ntimeout = '10'",
+        'config.toml:4: hooks[0].timeout must be a number, not "10"',
+    ),
+    "a number beyond its bounds": (
+        "[[hooks]]\nevent = 'Stop'\ncommand = 'x'\ntimeout = 0",
+        "config.toml:4: hooks[0].timeout must be more than 0 and at most 86400, not 0",
+    ),
+    "a table in place of a list": (
+        "[hooks]\nevent = 'Stop'", 'config.toml:1: hooks must be a list, not {"event":"Stop"}: write [[hooks]]',
+    ),
+    "one in place of a list": (
+        "deny = 'run_command'", 'config.toml:1: deny must be a list, not "run_command": write ["run_command"]',
+    ),
+    "true in place of a word": (
+        "sandbox = true", "config.toml:1: there is no sandbox true; choose one of auto, strict, off",
+    ),
     "a folder": ("sandbox_write = 'build'", "config.toml:1: sandbox_write"),
 }  # fmt: skip
 

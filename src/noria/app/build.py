@@ -156,7 +156,10 @@ def _tools(settings: Settings, more: Sequence[Tool], tools: ToolSet) -> ToolSet:
     try:
         return tools.only(settings.tools)
     except KeyError as error:
-        raise UsageError(f"there is no tool {error.args[0]!r}; the tools are {', '.join(tools.names())}") from None
+        from noria.app.mistakes import nearest
+
+        near = nearest(str(error.args[0]), tools.names()) or f"; the tools are {', '.join(tools.names())}"
+        raise UsageError(f"there is no tool {error.args[0]!r}{near}") from None
 
 
 def _rules(settings: Settings, root: str, tools: ToolSet) -> Rules | None:

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from noria.app.endpoint import chain, resolve, secret_variables
+from noria.app.endpoint import NothingToAsk, chain, resolve, secret_variables
 from noria.app.settings import Config, HookEntry, Options, Said, Settings
 from noria.app.sources import Path, Source, filled_in, merged, read_environment, read_file, read_text
 from noria.core.errors import UsageError
@@ -57,7 +57,14 @@ def load(options: Options, env: Mapping[str, str]) -> Settings:
 
         hooks, more = configured(found.sources, config.hooks, os.path.join(workspace, ".noria", "config.toml"))
         notices += more
-    models = chain(config.model, config.fallback_models, config.models, options.base_url, env)
+    try:
+        models = chain(config.model, config.fallback_models, config.models, options.base_url, env)
+    except NothingToAsk:
+        raise
+    except UsageError as error:
+        from noria.app.mistakes import placed
+
+        raise UsageError(placed(str(error), found.sources)) from None
     if options.max_cost and any(m.price is None for m in models):
         raise UsageError(
             f"--max-cost needs the price of {models[0].name}: set price = {{input = ..., output = ...}} "

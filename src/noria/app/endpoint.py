@@ -37,6 +37,12 @@ HOST_KEYS = {
 CATALOGUE = (("claude-", "messages"), ("gpt-", "responses"), ("o", "responses"), ("gemini-", "gemini"))
 """What a bare name begins with, and the dialect it is spoken to in (`o` only before a digit)."""
 
+BEFORE: dict[str, Dialect] = {
+    "openai": "responses", "anthropic": "messages", "claude": "messages", "google": "gemini", "vertex": "gemini",
+    "completions": "chat", "openai-chat": "chat", "ollama": "chat", "openrouter": "chat",
+}  # fmt: skip
+"""What stands before a colon in other programs, and the dialect that is spoken there."""
+
 
 class NothingToAsk(UsageError):
     """No model is named, or the one that is has no key."""
@@ -64,7 +70,11 @@ def resolve(name: str, entries: Mapping[str, ModelEntry], base_url: str | None, 
     url = (base_url or entry.base_url or env.get(url_variable, "")).partition("#")[0].strip() or usual
     profile = changed(fitting(profile_of(dialect, url, model), model), entry.profile)
     auth = entry.auth or profile.auth or AUTH.get(dialect, "bearer")
-    key, keys, command = _keys(name, entry, usual_key(dialect, url), url, env) if auth != "none" else ("", (), "")
+    try:
+        key, keys, command = _keys(name, entry, usual_key(dialect, url), url, env) if auth != "none" else ("", (), "")
+    except NothingToAsk:
+        Endpoint(name=name, model=model, base_url=url, dialect=dialect).check()  # an address that is none comes first
+        raise
     endpoint = Endpoint(
         name=name, model=model, base_url=url, dialect=dialect, key=key, keys=keys, key_command=command,
         key_from=_key_from(entry, usual_key(dialect, url), command, env), auth=auth if key else "none",
@@ -119,13 +129,24 @@ def _named(name: str, entries: Mapping[str, ModelEntry]) -> tuple[Dialect, str]:
     for prefix, dialect in CATALOGUE:
         if name.startswith(prefix) and (prefix != "o" or name[1:2].isdigit()):
             return dialect, name  # type: ignore[return-value]
+    from difflib import get_close_matches
+
+    meant = BEFORE.get(before.lower()) or next(iter(get_close_matches(before.lower(), DIALECTS, 1, 0.6)), "")
+    if colon and meant and model.strip():
+        raise UsageError(
+            f"unknown model {name}: did you mean {meant}:{model.strip()}?{_choices(entries, ' The names are')}"
+        )
+    near = get_close_matches(name, list(entries), 1, 0.6)
+    if near:
+        raise UsageError(f"unknown model {name}: did you mean {near[0]}?{_choices(entries, ' The names are')}")
     raise UsageError(
-        f"unknown model {name}: write chat:{model or name} for an OpenAI-compatible server{_choices(entries)}"
+        f"unknown model {name}: write chat:{model or name} for an OpenAI-compatible server, or responses:, messages: "
+        f"or gemini: before it for another API{_choices(entries)}"
     )
 
 
-def _choices(entries: Mapping[str, ModelEntry]) -> str:
-    return f", or one of {', '.join(entries)}" if entries else ""
+def _choices(entries: Mapping[str, ModelEntry], before: str = ", or one of") -> str:
+    return f"{before} {', '.join(entries)}" if entries else ""
 
 
 def local(url: str) -> bool:

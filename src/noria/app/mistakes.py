@@ -13,7 +13,7 @@ from typing import Annotated, Literal, Union, get_args, get_origin, get_type_hin
 
 import msgspec
 
-from noria.app.settings import RULE, VARIABLE, Config, HookEntry, McpEntry, RuleEntry
+from noria.app.settings import RULE, VARIABLE, Config, HookEntry, McpEntry, ModelEntry, RuleEntry
 from noria.app.sources import Path, Source, merged
 from noria.models.catalog import Price
 
@@ -32,6 +32,67 @@ def mistakes(sources: Sequence[Source]) -> list[str]:
         last = next((s for s in reversed(sources) if _has(s.table, path)), sources[-1])
         every.append(f"{_place(last, path)[1]}: {text}")
     return every
+
+
+ELSEWHERE = {
+    "max_iterations": "max_steps", "max_turns": "max_steps", "max_loops": "max_steps", "retries": "max_retries",
+    "auto_approve": "permission_mode", "mode": "permission_mode", "approval_mode": "permission_mode",
+    "approval_policy": "permission_mode", "sandbox_mode": "sandbox", "allow_list": "allow", "deny_list": "deny",
+    "allowed_tools": "allow", "disallowed_tools": "deny", "denied_tools": "deny", "permissions": "allow",
+    "mcp_servers": "mcp", "providers": "models", "model_providers": "models", "provider": "dialect", "api": "dialect",
+    "wire_api": "dialect", "api_key": "key_env", "api_key_env": "key_env", "key": "key_env", "env_key": "key_env",
+    "api_base": "base_url", "url": "base_url", "endpoint": "base_url", "max_tokens": "max_output_tokens",
+    "context_length": "context_window", "num_ctx": "context_window", "thinking": "reasoning_effort",
+    "effort": "reasoning_effort", "type": "event", "run": "command", "cmd": "command", "args": "command",
+}  # fmt: skip
+"""What keys are called in other programs' configurations, and here."""
+OF_A_FLAG = {
+    "workspace": "--workspace", "system_prompt": "--system-prompt", "output_format": "--output-format",
+    "max_cost": "--max-cost", "max_time": "--max-time", "add_dir": "--add-dir",
+}  # fmt: skip
+
+
+def _meant(key: str, path: Path, known: Iterable[str]) -> str:
+    """What a key that there is not was perhaps meant to be: another one here, one of a model, a flag."""
+    words, plain = list(known), key.lower().replace("-", "_")
+    plain = "".join(f"_{c.lower()}" if c.isupper() else c for c in key).lstrip("_") if key != key.lower() else plain
+    here = ELSEWHERE.get(plain, plain)
+    if here in words:
+        return f"; did you mean {here}?"
+    if not path and plain in OF_A_FLAG:
+        return f"; it is a flag: {OF_A_FLAG[plain]}"
+    if not path and here in ModelEntry.__struct_fields__:
+        return f"; it is a model's: models.NAME.{here}"
+    close = get_close_matches(plain, ModelEntry.__struct_fields__, 1, 0.7)
+    if not path and close and not get_close_matches(plain, words, 1, 0.75):
+        return f"; did you mean a model's models.NAME.{close[0]}?"
+    return nearest(plain, words)
+
+
+def placed(text: str, sources: Sequence[Source]) -> str:
+    """What is wrong with a model, behind the place in a file where it is said; as it is where a flag or a variable
+    said it."""
+    for source in reversed(sources):
+        if path := _said(text, source.table):
+            return f"{_place(source, path)[1]}: {text}" if source.file else text
+    return text
+
+
+def _said(text: str, table: Mapping[str, object]) -> Path:
+    """Where a table says what the text is about; nothing where it does not."""
+    fallbacks = table.get("fallback_models")
+    named: list[tuple[Path, object]] = [(("model",), table.get("model")), (("approver",), table.get("approver"))]
+    named += [
+        (("fallback_models", at), name) for at, name in enumerate(fallbacks if isinstance(fallbacks, list) else [])
+    ]
+    found = next((path for path, name in named if name and text.startswith(f"unknown model {name}:")), ())
+    if found:
+        return found
+    entries = table.get("models")
+    for name, entry in entries.items() if isinstance(entries, dict) else ():
+        if text.startswith(f"base_url of model {name!r}:") and isinstance(entry, dict) and "base_url" in entry:
+            return ("models", name, "base_url")
+    return ()
 
 
 def nearest(word: str, known: Iterable[str]) -> str:
@@ -96,7 +157,7 @@ def _table(table: Mapping[str, object], kind: type, path: Path, *, strict: bool)
         if key in hints:
             yield from _value(value, hints[key], here, strict=strict)
         else:
-            yield here, f"there is no key {dotted(here)}{nearest(key, hints)}"
+            yield here, f"there is no key {dotted(here)}{_meant(key, path, hints)}"
 
 
 def _incomplete(whole: Mapping[str, object]) -> Iterator[tuple[Path, str]]:
@@ -150,7 +211,7 @@ def _value(value: object, hint: object, path: Path, *, strict: bool) -> Iterator
     try:
         msgspec.convert(value, hint, strict=strict)
     except msgspec.ValidationError:
-        yield path, _unfit(value, hint, path)
+        yield path, _unfit(value, hint, path, strict=strict)
 
 
 def _choices(hint: object) -> tuple[object, ...]:
@@ -171,31 +232,38 @@ def _metas(hint: object) -> Iterator[msgspec.Meta]:
             yield from _metas(each)
 
 
-def _unfit(value: object, hint: object, path: Path) -> str:
-    """Why a value is none of its type."""
+def _unfit(value: object, hint: object, path: Path, *, strict: bool) -> str:
+    """Why a value is none of its type. `strict`: where a number in quotes is none."""
     name = dotted(path)
     words = [w for kind in _choices(hint) if get_origin(kind) is Literal for w in get_args(kind)]
     if words:
         near = nearest(value, words) if isinstance(value, str) else ""
         choices = ", ".join(filter(None, words))
-        return f"there is no {str(path[-1]).replace('_', ' ')} {value!r}; choose one of {choices}{near}"
+        word = "permission mode" if path[-1] == "permission_mode" else str(path[-1])
+        said = repr(value) if isinstance(value, str) else _shown(value)
+        return f"there is no {word} {said}; choose one of {choices}{near}"
     meta = next(_metas(hint), msgspec.Meta())
     if meta.pattern == RULE:
         return f"{name}: {_shown(value)} is no rule: write tool or tool(pattern), like run_command(git log *)"
     if meta.pattern == VARIABLE:
         return f"{name} names a variable of the environment (like OPENAI_API_KEY), it is not the key itself"
     number = isinstance(value, int | float) and not isinstance(value, bool)
-    if isinstance(value, str):
+    if isinstance(value, str) and not strict:
         number = value.removeprefix("-").replace(".", "", 1).isdigit()
     if meta.ge == 0 and meta.le is None and number and str(value).startswith("-"):
         return f"{name} must not be negative"
     if meta.le is not None and number:
-        return f"{name} must be from {meta.ge} to {meta.le}, not {_shown(value)}"
+        low = f"from {meta.ge} to" if meta.ge is not None else f"more than {meta.gt} and at most"
+        return f"{name} must be {low} {meta.le}, not {_shown(value)}"
     if meta.gt is not None and number:
         return f"{name} must be more than {meta.gt}, not {_shown(value)}"
     if meta.min_length and value == "":
         return f"{name} must not be empty"
-    return f"{name} must be {' or '.join(_named(k) for k in _choices(hint))}, not {_shown(value)}"
+    kinds = _choices(hint)
+    how = ""
+    if any(get_origin(kind) is list for kind in kinds) and isinstance(value, str | dict):
+        how = f": write [[{name}]]" if isinstance(value, dict) else f": write [{_shown(value)}]"
+    return f"{name} must be {' or '.join(_named(k) for k in kinds)}, not {_shown(value)}{how}"
 
 
 def _named(kind: object) -> str:

@@ -13,7 +13,7 @@ import msgspec
 from noria.app import given
 from noria.app.config import LATER, Found, folder, gather, said_in
 from noria.app.endpoint import resolve, usual_key
-from noria.app.mistakes import dotted, line_of, mistakes, nearest
+from noria.app.mistakes import dotted, line_of, mistakes, nearest, placed
 from noria.app.settings import Config, HookEntry, McpEntry, ModelEntry, Options
 from noria.app.sources import JOINED, Path, Source, merged
 from noria.core.errors import UsageError
@@ -159,7 +159,7 @@ def check(options: Options, env: Mapping[str, str]) -> Checked:
         try:
             resolve(name, {n: _quiet(e) for n, e in config.models.items()}, options.base_url, env)
         except UsageError as error:
-            (problems if name in needed else notes).append(str(error))
+            (problems if name in needed else notes).append(placed(str(error), found.sources))
     if not config.model:
         notes.append("no model is set: each run needs --model, or set model = ... in config.toml")
     return Checked(problems, notes)
