@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import time
+import tracemalloc
 
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -94,4 +95,23 @@ def test_several_files_stay_within_one_bound() -> None:
     )
     both = all_unified([small, large, small])
     assert both.startswith("--- s\n") and both.endswith("\n[the changes of 2 more files]") and len(both) < 200
-    assert len(all_unified([large, small])) < SHOWN + 100
+    first = all_unified([large, small])
+    assert SHOWN - 100 < len(first) < SHOWN + 100 and first.startswith(
+        "--- /dev/null\n+++ l\n@@ -0,0 +1,20000 @@\n+x\n"
+    )
+    assert "more lines of the diff]\n[the changes of 1 more file]" in first
+
+
+def test_only_what_is_shown_of_a_large_change_is_made_to_lines() -> None:
+    body, other = "a\n" * 2_000_000, "b\n" * 2_000_000
+    tracemalloc.start()
+    try:
+        diff = unified("f", body, other)
+        assert counts(body, other) == (2_000_000, 2_000_000)
+        assert tracemalloc.get_traced_memory()[1] < 30 << 20
+    finally:
+        tracemalloc.stop()
+    assert diff.startswith("--- f\n+++ f\n@@ -1,2000000 +1,2000000 @@\n-a\n-a\n")
+    assert diff.endswith("\n-a\n[3,993,347 more lines of the diff]") and "No newline" not in diff
+    crlf = unified("f", "a\r\n" * 2_000, "b\r\n" * 2_000)
+    assert "\r" not in crlf and crlf.count("\n-a") == 2_000 and crlf.count("\n+b") == 2_000

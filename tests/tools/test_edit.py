@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -288,3 +289,22 @@ def test_whatever_stands_around_an_edit_is_left_byte_for_byte(
     text, count = _apply(like.text, Edit("here@old", "here@new"), like, "f", "")
     assert count == 1
     assert encode(text, like) == start + b"here@new\n" + end
+
+
+def test_replacing_very_many_places_takes_no_memory_for_each(tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+    bench.file("f.txt", "a" * (1 << 19))
+    bench.file("g.txt", "a\r\n" * (1 << 17))
+    for name, old, new in (("f.txt", "a", "b"), ("g.txt", "a\n", "b\n")):
+        bench.do("read_file", path=name, limit=1)
+        tracemalloc.start()
+        try:
+            refused = bench.do("edit_file", path=name, old_string=old, new_string=new)
+            done = bench.do("edit_file", path=name, old_string=old, new_string=new, replace_all=True)
+            assert tracemalloc.get_traced_memory()[1] < 16 << 20
+        finally:
+            tracemalloc.stop()
+        places = 1 << (19 if name == "f.txt" else 17)
+        assert f"occurs {places} times in {name} (lines 1, " in refused.text and ", ...)" in refused.text
+        assert done.text == f"edited {name} ({places} replacements)"
+    assert (bench.root / "g.txt").read_bytes() == b"b\r\n" * (1 << 17)

@@ -20,7 +20,14 @@ def unified(name: str, before: str | None, after: str | None) -> str:
         f"--- {name if before is not None else '/dev/null'}",
         f"+++ {name if after is not None else '/dev/null'}",
     ]
-    return _bounded([*heading, *_hunks(old, new, skipped)])
+    went, came = _height(old), _height(new)
+    if went + came > COMPARED:  # only as many of them are made to lines as may be shown
+        heading.append(f"@@ -{_span(skipped, went)} +{_span(skipped, came)} @@")
+        first, second = _alike(_lines(old[:SHOWN]), _lines(new[:SHOWN]))
+        shown = [*heading, *(f"-{line}" for line in first), *(f"+{line}" for line in second)]
+        return _bounded(shown, len(heading) + went + came)
+    lines = [*heading, *_hunks(*_alike(_lines(old), _lines(new)), skipped)]
+    return _bounded(lines, len(lines))
 
 
 def all_unified(edits: Sequence[tuple[str, str | None, str | None]]) -> str:
@@ -30,7 +37,7 @@ def all_unified(edits: Sequence[tuple[str, str | None, str | None]]) -> str:
     room = SHOWN
     for at, edit in enumerate(edits):
         text = unified(*edit)
-        if len(text) > room:
+        if found and len(text) > room:
             left = len(edits) - at
             return "\n".join((*found, f"[the changes of {left:,} more file{'s' * (left != 1)}]"))
         if text:
@@ -41,18 +48,20 @@ def all_unified(edits: Sequence[tuple[str, str | None, str | None]]) -> str:
 
 def counts(before: str, after: str) -> tuple[int, int]:
     """How many lines came and went; where very many differ, all those between the equal ends."""
-    old, new, _ = _between(before, after, 0)
-    if not old or not new or len(old) + len(new) > COMPARED:
-        return len(new), len(old)
+    old_text, new_text, _ = _between(before, after, 0)
+    went, came = _height(old_text), _height(new_text)
+    if not went or not came or went + came > COMPARED:
+        return came, went
     from difflib import SequenceMatcher
 
+    old, new = _alike(_lines(old_text), _lines(new_text))
     same = sum(block.size for block in SequenceMatcher(None, old, new, autojunk=False).get_matching_blocks())
     return len(new) - same, len(old) - same
 
 
-def _between(before: str, after: str, around: int) -> tuple[list[str], list[str], int]:
-    """The lines between what both texts begin and end with, and `around` lines of that; and how many lines are before
-    them. Only they are made to lines: a large text with a small change costs a comparison."""
+def _between(before: str, after: str, around: int) -> tuple[str, str, int]:
+    """What is between that which both texts begin and end with, in whole lines, and `around` lines of that; and how
+    many lines are before it. Only this is made to lines: a large text with a small change costs a comparison."""
     head = before.rfind("\n", 0, _equal(before, after)) + 1
     most = min(len(before), len(after)) - head
     tail = _equal_at_end(before, after, most)
@@ -66,10 +75,19 @@ def _between(before: str, after: str, around: int) -> tuple[list[str], list[str]
         if end_old < len(before):
             step = (before.find("\n", end_old) + 1 or len(before)) - end_old
             end_old, end_new = end_old + step, end_new + step
-    old, new = _lines(before[head:end_old]), _lines(after[head:end_new])
+    return before[head:end_old], after[head:end_new], before.count("\n", 0, head)
+
+
+def _height(text: str) -> int:
+    """How many lines it has."""
+    return text.count("\n") + (bool(text) and not text.endswith("\n"))
+
+
+def _alike(old: list[str], new: list[str]) -> tuple[list[str], list[str]]:
+    """The same lines without CR at their ends, where all of them have it."""
     if all(line.endswith(("\r", OPEN)) for line in (*old, *new)):  # ends that all have are nothing to be seen
-        old, new = [line.removesuffix("\r") for line in old], [line.removesuffix("\r") for line in new]
-    return old, new, before.count("\n", 0, head)
+        return [line.removesuffix("\r") for line in old], [line.removesuffix("\r") for line in new]
+    return old, new
 
 
 def _lines(text: str) -> list[str]:
@@ -107,11 +125,6 @@ def _equal_at_end(one: str, other: str, most: int) -> int:
 
 
 def _hunks(old: list[str], new: list[str], skipped: int) -> Iterable[str]:
-    if len(old) + len(new) > COMPARED:
-        yield f"@@ -{skipped + 1},{len(old)} +{skipped + 1},{len(new)} @@"
-        yield from (f"-{line}" for line in old)
-        yield from (f"+{line}" for line in new)
-        return
     from difflib import SequenceMatcher  # 3 ms: only where somebody wants to see it
 
     for group in SequenceMatcher(None, old, new, autojunk=False).get_grouped_opcodes(AROUND):
@@ -130,10 +143,12 @@ def _span(start: int, length: int) -> str:
     return f"{start + 1 if length else start},{length}" if length != 1 else str(start + 1)
 
 
-def _bounded(lines: list[str]) -> str:
+def _bounded(lines: list[str], every: int) -> str:
+    """Those of the lines that are shown; there would be `every` of them."""
     left = SHOWN
     for at, line in enumerate(lines):
         left -= len(line) + 1
         if left < 0:
-            return "\n".join((*lines[:at], f"[{len(lines) - at:,} more lines of the diff]"))
-    return "\n".join(lines)
+            return "\n".join((*lines[:at], f"[{every - at:,} more lines of the diff]"))
+    left_out = [f"[{every - len(lines):,} more lines of the diff]"] if every > len(lines) else []
+    return "\n".join((*lines, *left_out))

@@ -7,7 +7,10 @@ are, whatever the file's encoding and line ends. In a notebook what is edited is
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from functools import partial
+from io import StringIO
+from itertools import islice
 from typing import TYPE_CHECKING, Annotated
 
 import msgspec
@@ -196,49 +199,63 @@ def _apply(text: str, edit: Edit, like: Decoded, shown: str, where: str) -> tupl
             f"{where}{shown} is not UTF-8, and its encoding is not known: only ASCII text can be put into it; nothing "
             "was written. Use run_command (iconv, a script) instead"
         )
-    places = _places(text, old)
-    if not places and any(c in _CONTROLS for c in map(ord, old)):  # copied from where they were shown as pictures
+    count = _count(text, old)
+    if not count and any(c in _CONTROLS for c in map(ord, old)):  # copied from where they were shown as pictures
         old, new = old.translate(_CONTROLS), new.translate(_CONTROLS)
-        places = _places(text, old)
-    if not places:
+        count = _count(text, old)
+    if not count:
         raise ToolError(f"{where}old_string was not found in {shown}; nothing was written. {_advice(text, old, like)}")
-    if len(places) > 1 and not edit.replace_all:
-        lines = ", ".join(str(text.count("\n", 0, a) + 1) for a, _ in places[:5])
+    if count > 1 and not edit.replace_all:
+        lines = ", ".join(str(text.count("\n", 0, a) + 1) for a, _ in islice(_places(text, old), 5))
         raise ToolError(
-            f"{where}old_string occurs {len(places)} times in {shown} (lines {lines}{', ...' * (len(places) > 5)}); "
+            f"{where}old_string occurs {count} times in {shown} (lines {lines}{', ...' * (count > 5)}); "
             "nothing was written. Pass replace_all=true to replace all of them, or give more of the text around the one"
         )
-    if not edit.replace_all and len(places) == 1 and (again := _again(text, old, *places[0])) >= 0:
-        first, second = (text.count("\n", 0, at) + 1 for at in (places[0][0], again))
+    first = next(_places(text, old))
+    if not edit.replace_all and (again := _again(text, old, *first)) >= 0:
+        one, other = (text.count("\n", 0, at) + 1 for at in (first[0], again))
         raise ToolError(
-            f"{where}old_string occurs twice in {shown}, overlapping itself (lines {first} and {second}); nothing was "
+            f"{where}old_string occurs twice in {shown}, overlapping itself (lines {one} and {other}); nothing was "
             "written. Give more of the text around the one that is meant"
         )
-    if like.escaped and any(a > 0 and "\udc80" <= text[a - 1] <= "\udcff" for a, _ in places):
+    if like.escaped and any(a > 0 and "\udc80" <= text[a - 1] <= "\udcff" for a, _ in _places(text, old)):
         raise ToolError(
             f"{where}in {shown}, which is not all UTF-8, old_string begins right after a byte of an unknown character "
             "and may be a part of it; nothing was written. Begin it one character earlier or later"
         )
-    pieces: list[str] = []
-    at = 0
+    return _replaced(text, old, new), count
+
+
+def _replaced(text: str, old: str, new: str) -> str:
+    """The text with `new` for each `old`: both as they are, or with the line ends that the file has there. They may be
+    many: what is held beside the text does not grow with them."""
     ends = "\n" in new and "\r" not in new and "\r\n" in text
-    for start, end in places:
-        pieces += (text[at:start], _with_ends(text, start, end, new) if ends else new)
+    if not ends and not _any_ends(text, old):
+        return text.replace(old, new)
+    out = StringIO(newline="")
+    at = 0
+    for start, end in _places(text, old):
+        out.write(text[at:start])
+        out.write(_with_ends(text, start, end, new) if ends else new)
         at = end
-    pieces.append(text[at:])
-    return "".join(pieces), len(places)
+    out.write(text[at:])
+    return out.getvalue()
 
 
-def _places(text: str, old: str) -> list[tuple[int, int]]:
-    """Where `old` stands in the text. A `\\n` in it also stands for CRLF: that is how the file was shown."""
+def _count(text: str, old: str) -> int:
+    """How often it stands there, each occurrence behind the one before."""
+    return sum(1 for _ in _places(text, old)) if _any_ends(text, old) else text.count(old)
+
+
+def _places(text: str, old: str) -> Iterator[tuple[int, int]]:
+    """Where `old` stands in the text. A `\n` in it also stands for CRLF: that is how the file was shown."""
     if _any_ends(text, old):
-        return [found.span() for found in _pattern(old).finditer(text)]
-    places: list[tuple[int, int]] = []
+        yield from (found.span() for found in _pattern(old).finditer(text))
+        return
     at = text.find(old)
     while at >= 0:
-        places.append((at, at + len(old)))
+        yield at, at + len(old)
         at = text.find(old, at + len(old))
-    return places
 
 
 def _again(text: str, old: str, start: int, end: int) -> int:
