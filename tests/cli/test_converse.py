@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from noria.testing import ModelServer
+from noria.testing import ModelServer, Request
 from noria.testing import Turn as Said
 from tests.cli.kit import House
 from tests.cli.test_stream import Line, kinds, of, read
@@ -210,6 +210,34 @@ def test_prompts_that_an_interrupt_meets_come_back(house: House, server: ModelSe
     assert (result["outcome"], result["returned"]) == ("interrupted", ["A", "B"])
     talk.end()
     assert len(server.requests) == 1
+
+
+@pytest.mark.case("J02")
+def test_prompts_that_a_limit_meets_are_kept_and_told(house: House, server: ModelServer) -> None:
+    """They come while the model has its last words: said so, and done when the session goes on, with a prompt or
+    without one."""
+
+    def script(request: Request) -> Said:
+        if request.forbids_calls:
+            return {"text": "I have to stop here. " * 4, "pace": 0.4}
+        return SLOW[0] if request.number == 0 else {"text": "done"}
+
+    server.script = script
+    talk = Talk(house, "--permission-mode", "goal", "--max-steps", "1")
+    talk.say("prompt", text="go")
+    end = time.monotonic() + 20
+    while len(server.requests) < 2:
+        assert time.monotonic() < end
+        time.sleep(0.02)
+    talk.say("prompt", text="A")
+    talk.say("prompt", text="B", mode="follow_up")
+    result = talk.until("result")
+    assert (result["outcome"], result["queued"]) == ("max_steps", ["A", "B"])
+    status, _, err = talk.end()
+    assert (status, err.count("it comes first when the session goes on")) == (3, 2)
+    ran = house.run("-p", "-c", "--permission-mode", "goal", "--max-steps", "1")
+    assert (ran.status, ran.out, "nothing is owed" in ran.err) == (0, "done\n", False)
+    assert users(server)[-2:] == ["A", "B"]
 
 
 @pytest.mark.case("J02")

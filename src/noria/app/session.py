@@ -95,6 +95,19 @@ class Session:
         closed they are lost."""
         return getattr(self._house.driver.parts.journal, "unsaved", 0)
 
+    @property
+    def queued(self) -> list[str]:
+        """The prompts that no turn has taken up, where none is running: a limit or a failure came before them. They
+        come first when the session goes on."""
+        state = self.state
+        waiting = (*state.steering, *state.follow_ups) if state.turn is None else ()
+        return [each.prompt.text for each in waiting if each.prompt.source == "person"]
+
+    @property
+    def returned(self) -> list[str]:
+        """The prompts that the last interrupt gave back."""
+        return [prompt.text for prompt in self.state.returned if prompt.source == "person"]
+
     def watch(self) -> Subscription:
         """Everything that happens from now on, as an async iterator; a slow reader holds nothing up."""
         return self._house.driver.bus.subscribe()
@@ -125,13 +138,14 @@ class Session:
         await self._house.driver.send(ev.CompactAsked(steer))
 
     async def go_on(self) -> bool:
-        """Do what is owed: finish a turn that a crash left, or go on where a failure or an interrupt left a question
-        unanswered. False where there is nothing to do."""
+        """Do what is owed: finish a turn that a crash left, go on where a failure or an interrupt left a question
+        unanswered, or take up prompts that wait. False where there is nothing to do."""
         await self._house.start()
         state = self.state
         if state.turn is not None or not isinstance(state.phase, Idle):
             return True
-        if state.transcript.settled or not len(state.transcript):
+        answered = state.transcript.settled or not len(state.transcript)
+        if answered and not (state.steering or state.follow_ups):
             return False
         self._house.begin_turn()
         await self._house.driver.send(ev.Continued())

@@ -158,8 +158,8 @@ class Extras:
         more: dict[str, Any] = {}
         if session is not None:
             await self.stream.caught_up(session.state.count)
-            returned = [prompt.text for prompt in session.state.returned if prompt.source == "person"]
-            more = {"returned": returned} if returned else {}
+            left = {"returned": session.returned, "queued": session.queued}
+            more = {key: texts for key, texts in left.items() if texts}
         self.stream.result(report, **more)
         await self.stream.flush()
 

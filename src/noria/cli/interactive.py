@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from noria.cli.commands import Commands
 from noria.cli.files import images, named
 from noria.cli.lines import Reader
-from noria.cli.output import UNSAVED, tell, tell_files
+from noria.cli.output import UNSAVED, tell, tell_files, tell_waiting
 from noria.cli.progress import BOLD, DIM, PLAIN, colourful
 from noria.cli.run import STARTED, TERMINATED, configured, settle, which
 from noria.cli.screen import Screen
@@ -189,8 +189,7 @@ class Interactive:
         """How the turn ended, where that is no finished answer; what was typed and not taken up."""
         tell_files(report, self._screen)
         tell(report, self._settings, self._screen, "open")
-        for prompt in (p for p in session.state.returned if p.source == "person"):
-            self._screen.notice(f"not taken up, type it again if it still holds: {prompt.text}")
+        tell_waiting(session, self._screen)
 
     def _ask(self, session: Session) -> None:
         from noria.cli.questions import Questions

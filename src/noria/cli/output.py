@@ -38,6 +38,7 @@ def print_result(report: Report, form: str) -> None:
 
 Kept: TypeAlias = Literal["saved", "unsaved", "nowhere", "open"]
 """What becomes of a session: it can be gone on with, the disk did not take it, nobody wanted it kept, or it goes on."""
+HEAD = 200  # characters of a prompt that say which one it is
 UNSAVED = "the session could not be saved"
 
 
@@ -76,6 +77,19 @@ def tell(report: Report, settings: Settings, progress: Progress, kept: Kept) -> 
             progress.notice(f"not finished: reached the cost limit of {settings.max_cost:g} US dollars", "warning")
         case "max_time":
             progress.notice(f"not finished: reached the time limit of {settings.max_time:g} seconds", "warning")
+
+
+def tell_waiting(session: Session, progress: Progress) -> None:
+    """One line on stderr for each prompt that was given back, or that no turn has taken up."""
+    for text in session.returned:
+        progress.notice(f"not taken up, type it again if it still holds: {_head(text)}")
+    for text in session.queued:
+        progress.notice(f"not taken up yet, it comes first when the session goes on: {_head(text)}", "warning")
+
+
+def _head(text: str) -> str:
+    line = text.strip().partition("\n")[0]
+    return line if len(line) <= HEAD and line == text.strip() else f"{line[:HEAD]}…"
 
 
 def tell_files(report: Report, progress: Progress) -> None:

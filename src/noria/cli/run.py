@@ -13,7 +13,7 @@ import sys
 from argparse import Namespace
 from typing import TYPE_CHECKING
 
-from noria.cli.output import kept, must_be_writable, print_result, tell, tell_files, write_last
+from noria.cli.output import kept, must_be_writable, print_result, tell, tell_files, tell_waiting, write_last
 from noria.cli.progress import Progress, colourful
 from noria.cli.stdin import read_prompt
 from noria.core.errors import IllegalEvent, JournalError, PromptBlocked, UsageError
@@ -283,6 +283,7 @@ class Run:
         if self._args.output_format == "text":
             tell_files(report, self._progress)
         tell(report, settings, self._progress, kept(self._args, session))
+        tell_waiting(session, self._progress)
         if self._args.output and report.text:  # it may fail: what was printed is not lost with it
             write_last(self._args.output, report.text)
         if self._signal and (report.outcome == "interrupted" or self._args.input_format == "stream-json"):
