@@ -6,20 +6,21 @@ when a tool runs, how arguments are held against the schema (check.py).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import partial
 from types import CodeType
-from typing import TYPE_CHECKING, Any, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin, get_type_hints
 
 import msgspec
 
-from noria.tools import foreign
 from noria.tools.schema import DEPS, RUN, Needed
 
 if TYPE_CHECKING:
     from noria.tools.check import Schema
     from noria.tools.schema import Function
 
+BOUNDS = ("ge", "gt", "le", "lt", "multiple_of", "min_length", "max_length", "pattern")
+"""What the marks of annotated-types, and so pydantic's `Field`, call as msgspec's Meta does."""
 SECTIONS = ("args", "arguments", "parameters", "params", "returns", "raises", "yields")
 """The headings in docstrings that no description begins with."""
 
@@ -68,7 +69,7 @@ def derive(function: Function, name: str, description: str) -> Derived:
     if not (description or said):
         raise TypeError(f"tool {name}: the first line of its docstring says what it does; there is none")
     try:
-        found = _schemas([foreign.bare(hints[n]) for n in names])
+        found = _schemas([bare(hints[n]) for n in names])
     except TypeError as error:
         raise TypeError(f"tool {name}: {error}") from None
     properties: dict[str, Any] = {}
@@ -76,14 +77,14 @@ def derive(function: Function, name: str, description: str) -> Derived:
         if argument in defaults:
             default = defaults[argument]
             entry = _without_null(entry) if default is None else entry | _default(default)
-        text = foreign.note(hints[argument]) or texts.get(argument, "")
+        text = note(hints[argument]) or texts.get(argument, "")
         properties[argument] = entry | {"description": text} if text else entry
     schema: dict[str, Any] = {"type": "object", "properties": properties}
     required = [n for n in names if n not in defaults]
     if required:
         schema["required"] = required
     schema["additionalProperties"] = False
-    return Derived(description or said, schema, {n: foreign.bare(hints[n]) for n in names}, deps)
+    return Derived(description or said, schema, {n: bare(hints[n]) for n in names}, deps)
 
 
 def _without_partial(function: Function) -> tuple[Function, set[str]]:
@@ -102,22 +103,32 @@ def _without_partial(function: Function) -> tuple[Function, set[str]]:
 def _schemas(kinds: list[Any]) -> list[dict[str, Any]]:
     """The schemas of these types. Raises TypeError where one has none."""
     try:
-        found, shared = msgspec.json.schema_components(
-            kinds, schema_hook=foreign.schema_of, ref_template="#/$defs/{name}"
-        )
+        found, shared = msgspec.json.schema_components(kinds, schema_hook=_schema_of, ref_template="#/$defs/{name}")
     except TypeError as error:
         why = str(error).splitlines()[-1]
         if "holds itself" in why:
             raise TypeError(why) from None
         raise TypeError(f"{why}: use builtin types, a dataclass, a TypedDict, a msgspec.Struct or a model") from None
-    return [foreign.inlined(each, shared) for each in found]
+    return [inlined(each, shared) for each in found]
+
+
+def _schema_of(kind: Any) -> dict[str, Any]:
+    from noria.tools.foreign import schema_of
+
+    return schema_of(kind)
+
+
+def _plain(value: Any) -> Any:
+    from noria.tools.foreign import plain
+
+    return plain(value)
 
 
 def _default(value: Any) -> dict[str, Any]:
     """The default as the schema has it; nothing where it is no JSON (infinity, an object for "not given")."""
     try:
-        said = msgspec.json.decode(msgspec.json.encode(value, enc_hook=foreign.plain))
-        kept = msgspec.to_builtins(value, enc_hook=foreign.plain)
+        said = msgspec.json.decode(msgspec.json.encode(value, enc_hook=_plain))
+        kept = msgspec.to_builtins(value, enc_hook=_plain)
     except (TypeError, ValueError, OverflowError):
         return {}
     return {"default": said} if _nulls(said) == _nulls(kept) else {}  # what is no number in JSON is written as null
@@ -174,6 +185,67 @@ def _docstring(text: str, names: list[str]) -> tuple[str, dict[str, str]]:
         else:
             current = ""
     return " ".join(first), texts
+
+
+def bare(hint: Any) -> Any:
+    """A type without the texts on it; bounds stay, as msgspec reads them."""
+    if get_origin(hint) is not Annotated:
+        return hint
+    inner = get_args(hint)[0]
+    for mark in marks(hint):
+        if isinstance(mark, msgspec.Meta):
+            inner = Annotated[inner, mark]
+            continue
+        bounds = {name: value for name in BOUNDS if (value := getattr(mark, name, None)) is not None}
+        if bounds and not isinstance(mark, str):
+            inner = Annotated[inner, msgspec.Meta(**bounds)]
+    return inner
+
+
+def note(hint: Any) -> str:
+    """The text of an `Annotated[..., "text"]`, of a Doc, of a Field with a description."""
+    for mark in marks(hint):
+        for text in (mark, getattr(mark, "documentation", None), getattr(mark, "description", None)):
+            if isinstance(text, str):
+                return text
+    return ""
+
+
+def marks(hint: Any) -> Iterator[Any]:
+    """What stands on a type beside it, and what a Field gathers."""
+    if get_origin(hint) is Annotated:
+        for mark in hint.__metadata__:
+            yield mark
+            gathered = getattr(mark, "metadata", None)
+            yield from gathered if isinstance(gathered, list) else ()
+
+
+def inlined(schema: Any, shared: Mapping[str, Any], inside: tuple[str, ...] = ()) -> Any:
+    """The schema without titles and without references: some providers refuse those. Raises TypeError where a type
+    holds itself."""
+    if isinstance(schema, list):
+        return [inlined(item, shared, inside) for item in schema]
+    if not isinstance(schema, dict):
+        return schema
+    reference = schema.get("$ref")
+    if isinstance(reference, str):
+        name = reference.rpartition("/")[2]
+        if name in inside:
+            raise TypeError(f"the type {name} holds itself: give the tool a schema of its own")
+        rest = {k: v for k, v in schema.items() if k != "$ref"}
+        return inlined(shared[name], shared, (*inside, name)) | rest
+    found = {
+        k: {n: inlined(v, shared, inside) for n, v in value.items()}
+        if k == "properties"
+        else inlined(value, shared, inside)
+        for k, value in schema.items()
+        if k != "title"
+    }
+    if "type" not in found and all(isinstance(choice, str) for choice in found.get("enum", [0])):
+        found = {"type": "string", **found}
+    if found.get("type") == "object" and "properties" in found:
+        found.setdefault("additionalProperties", False)
+    return found
 
 
 def told(schema: Any) -> Any:
