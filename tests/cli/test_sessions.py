@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -89,6 +90,25 @@ def test_a_fork_goes_its_own_way(house: House) -> None:
     assert fork["session"] != first["session"]
     assert fork["text"] == "answer 2"
     assert session(house, "three", "--resume", str(first["session"]))["text"] == "answer 2"
+
+
+def test_a_fork_reads_the_long_outputs_that_its_history_names(house: House, server: ModelServer) -> None:
+    """Those of the session it is a copy of, and of the one that this is a copy of; with a tool and with a command."""
+    server.script = [{"calls": [["run_command", {"command": "seq 1 9999"}]]}]
+    first = session(house, "count", "--permission-mode", "goal")
+    spilled = re.search(r"/\S+\.txt", str(server.requests[-1]["messages"][-1]["content"]))
+    assert spilled
+    again = [
+        ["read_file", {"path": spilled[0], "offset": 9_999}],
+        ["run_command", {"command": f"tail -1 {spilled[0]}"}],
+    ]
+    server.script = lambda request: {"calls": again} if request.steps < 2 else {"text": "seen"}
+    fork = session(house, "look", "--fork", str(first["session"]))
+    results = [m["content"] for m in server.requests[-1]["messages"] if m["role"] == "tool"][1:]
+    assert results[0].startswith("9999") and results[1] == "9999\n"
+    server.script = lambda request: {"calls": again} if request.steps < 3 else {"text": "seen"}
+    session(house, "look again", "--fork", str(fork["session"]))
+    assert [m["content"] for m in server.requests[-1]["messages"] if m["role"] == "tool"][3:] == results
 
 
 def test_kept_nowhere(house: House) -> None:

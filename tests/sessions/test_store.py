@@ -252,6 +252,10 @@ def test_a_fork_has_the_rows_up_to_its_point_and_goes_its_own_way(tmp_path: Path
             await fork.append(rows(7, said("twice"), sender="c1"))
         whole = await store.fork(old.id)
         assert list(whole.rows()) == list(old.rows())
+        again = await store.fork(fork.id)
+        assert [j.ancestors for j in (old, fork, again)] == [(), (old.id,), (fork.id, old.id)]
+        await again.close()
+        assert (await store.open_session(again.id)).ancestors == (fork.id, old.id)
         for seq in (0, -1, 7):
             with pytest.raises(JournalError, match=f"no row {seq} to fork at: it has 6"):
                 await store.fork(old.id, seq)

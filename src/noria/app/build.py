@@ -256,7 +256,7 @@ def _shop(order: _Order, session: str, root: str, windows: Windows) -> _Shop:
     outputs = SpillFolder(_outputs(settings, session)) if brought.builtin else None
     nested = NestedGuidance(root, lambda call: toolbox.claims(call))
     bus = RecordingBus(Record(), nested.forget, windows)
-    boxed = Boxed(settings, root, (outputs.folder,) if outputs else (), bus.say)
+    boxed = Boxed(settings, root, _readable(order, outputs), bus.say)
     boxed.must()
     processes = Processes(environment(hide=settings.secrets), boxed) if brought.builtin else Processes({})
     processes.explain = boxed.explain
@@ -278,7 +278,7 @@ def _gate(order: _Order, root: str, shop: _Shop) -> Gates:
     asked = "person" if order.can_ask else "pause" if settings.on_ask == "pause" else "deny"
     gate = Gates(
         tools, toolbox.claims, root, mode=settings.mode, asked=asked,
-        readable=(shop.outputs.folder,) if shop.outputs else (), folders=settings.folders,
+        readable=_readable(order, shop.outputs), folders=settings.folders,
         folder=lambda: toolbox.processes.folder, rules=_rules(settings, root, tools),
     )  # fmt: skip
     toolbox.hidden = gate.hidden
@@ -381,6 +381,12 @@ def _place(settings: Settings, journal: SessionJournal | MemoryJournal) -> tuple
 
 def _length(journal: SessionJournal | MemoryJournal) -> int:
     return getattr(journal, "last", 0)
+
+
+def _readable(order: _Order, outputs: SpillFolder | None) -> tuple[str, ...]:
+    """The folders of outputs that the history may name: the session's own, and those of what it is a copy of."""
+    older = (_outputs(order.settings, each) for each in getattr(order.journal, "ancestors", ()))
+    return (outputs.folder, *filter(os.path.isdir, older)) if outputs else ()
 
 
 def _outputs(settings: Settings, session: str) -> str:

@@ -55,6 +55,11 @@ class SessionJournal:
         return self._pending.new.workspace
 
     @property
+    def ancestors(self) -> tuple[str, ...]:
+        """The ids of the sessions it is a copy of, the nearest first."""
+        return self._pending.ancestors
+
+    @property
     def last(self) -> int:
         """The number of the last row, saved or not; 0 where there is none."""
         return self._last

@@ -64,10 +64,12 @@ class Pending:
     `key`: the session's in the database, None until it is there. `seen`: the opening of the file at which it was
     found unchanged (0: nothing was written yet). What would be more than UNSAVED_BYTES is dropped,
     and everything after it, so that the session on disk is always a beginning of the true one, without a gap.
+    `ancestors`: the sessions it is a copy of, the nearest first.
     """
 
     def __init__(self, new: NewSession, key: int | None, lease: Lease | None) -> None:
         self.new, self.key, self.lease = new, key, lease
+        self.ancestors: tuple[str, ...] = ()
         self.rows: list[RawRow] = []
         self.attachments: list[Attachment] = []
         self.title = ""

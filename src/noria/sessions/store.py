@@ -79,6 +79,7 @@ class Store:
             key, info = _resolve(database, prefix)
             pending = self._hold(NewSession(info.id, info.name, info.workspace, info.created, info.title), key)
             try:
+                pending.ancestors = _ancestors(database, info)
                 return pending, database.last_seq(key), database.senders(key)
             except JournalError:
                 self._leave(database, pending)
@@ -137,6 +138,7 @@ class Store:
             pending = self._begin(database, NewSession("", "", info.workspace, now, info.title, info.id, at))
             try:
                 pending.key = database.fork(source, at, pending.new)
+                pending.ancestors = (info.id, *_ancestors(database, info))
                 return pending, at, database.senders(pending.key)
             except (JournalError, NotSaved):
                 self._leave(database, pending)
@@ -237,6 +239,18 @@ def _resolve(database: Database, prefix: str) -> tuple[int, Info]:
         some = ", ".join(info.id for _, info in found[:3])
         raise NoSuchSession(f"{len(found)} sessions have an id that begins with {prefix!r} ({some}): give more of it")
     return found[0]
+
+
+def _ancestors(database: Database, info: Info) -> tuple[str, ...]:
+    """The sessions that this one is a copy of, the nearest first; those that were deleted, too, as far as is known."""
+    found: list[str] = []
+    while info.parent and info.parent not in found:
+        found.append(info.parent)
+        known = database.sessions("id = ?", info.parent)
+        if not known:
+            break
+        info = known[0][1]
+    return tuple(found)
 
 
 def _real(workspace: str | Path) -> str:
