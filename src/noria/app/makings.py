@@ -116,9 +116,7 @@ def _image(data: bytes, kind: str) -> tuple[bytes, str]:
     if seen is None:
         what = "is empty" if not data else "is none that models take (PNG, JPEG, GIF, WebP, PDF)"
         raise UsageError(f"the image of type {kind} {what}: {data[:12]!r}")
-    if seen.wrong:
-        raise UsageError(f"the image of type {kind} cannot be shown to a model: {seen.wrong}")
-    return data, seen.media_type
+    return data, seen.media_type  # one that is damaged is left out once the server has refused it
 
 
 def _listed(given: object, name: str, how: str) -> Iterable[Any]:
