@@ -6,13 +6,16 @@ import asyncio
 import os
 import stat
 import tempfile
+import time
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from noria.core.content import Result
+from noria.tools import patch_match, textfile
 from noria.tools import place as placing
-from noria.tools import textfile
 from noria.tools.patch import claimed
 from tests.tools.helpers import Bench, as_nobody, call
 
@@ -479,3 +482,28 @@ def test_a_file_that_no_longer_parses_is_noted(tmp_path: Path) -> None:
     assert found["f.py"] == b"x = (1\n"
     assert "changed f.py (+1 -1); note: f.py no longer parses: line 1: '(' was never closed" in result.text
     assert "created g.json (1 line); note: g.json does not parse: line 1: " in result.text
+
+
+@given(
+    st.lists(st.sampled_from("abc"), max_size=30), st.lists(st.sampled_from("abcd"), min_size=1, max_size=4),
+    st.integers(0, 5), st.integers(0, 3),
+)  # fmt: skip
+def test_lines_are_found_where_they_stand_first(lines: list[str], wanted: list[str], start: int, misses: int) -> None:
+    """By whatever line they are looked for, and however often that was met."""
+    places = [at for at in range(start, len(lines) - len(wanted) + 1) if lines[at : at + len(wanted)] == wanted]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(patch_match, "MISSES", misses)
+        assert patch_match._index(lines, wanted, start) == (places[0] if places else -1)
+
+
+@pytest.mark.seed("E01")
+def test_what_does_not_fit_a_large_file_is_told_in_good_time(tmp_path: Path) -> None:
+    begun = time.monotonic()
+    found, result = patched(tmp_path, {"f": b"a\n" * 500_000}, wrap("*** Update File: f\n@@\n a\n-b\n+c"))
+    assert found["f"] == b"a\n" * 500_000 and "does not fit" in result.text
+    (tmp_path / "edit").mkdir()
+    bench = Bench(tmp_path / "edit")
+    bench.file("f", "a\n" * 500_000)
+    bench.do("read_file", path="f", limit=1)
+    assert "was not found" in bench.do("edit_file", path="f", old_string="a\nb", new_string="x").text
+    assert time.monotonic() - begun < 10

@@ -288,10 +288,11 @@ def _with_ends(text: str, start: int, end: int, new: str) -> str:
 
 def _advice(text: str, old: str, like: Decoded) -> str:
     """What to do about an old_string that is not there, with the likeliest place and reason where they can be seen."""
-    from noria.tools.near import difference, excerpt, nearest
+    from noria.tools.near import LOOKED, difference, excerpt, nearest
 
     end = "\r" if like.cr else "\r\n"
-    lines, wanted = text.replace(end, "\n").split("\n"), old.replace(end, "\n").split("\n")
+    lines = text.replace(end, "\n").split("\n", LOOKED)[:LOOKED]
+    wanted = old.replace(end, "\n").split("\n")
     if len(wanted) > 1 and not wanted[-1]:
         wanted.pop()
     start = nearest(lines, wanted)

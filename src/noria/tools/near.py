@@ -10,7 +10,9 @@ from collections.abc import Sequence
 
 from noria.tools.result import safe
 
+LOOKED = 200_000  # lines that are looked at
 WANTED = 200  # lines of what is looked for that count
+VOTES = 1_000  # places at which one of them counts: what is everywhere says nothing of where
 COMPARED = 4_000  # lines that are compared by their letters, where none is equal
 SHOWN = 12  # lines of an excerpt
 WIDTH = 200  # characters of each of them
@@ -26,9 +28,12 @@ def nearest(lines: Sequence[str], wanted: Sequence[str]) -> int:
         if line:
             places.setdefault(line, []).append(at)
     votes: Counter[int] = Counter()
-    for index, line in enumerate(lines):
-        found = places.get(line.strip())
-        if found:
+    met: Counter[str] = Counter()
+    for index in range(min(len(lines), LOOKED)):
+        line = lines[index].strip()
+        found = places.get(line)
+        if found and met[line] < VOTES:
+            met[line] += 1
             votes.update(index - at for at in found[:5])
     if votes:
         most = max(votes.values())

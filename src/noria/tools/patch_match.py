@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from noria.tools.patch_parse import Hunk
 from noria.tools.result import ToolError
 
+MISSES = 500  # places that are tried by the line that was thought to be rare
 NOTED = 50  # hunks of a file for which a second place is looked for
 
 _PUNCTUATION = dict.fromkeys((*range(0x2010, 0x2016), 0x2212), "-")
@@ -85,11 +86,20 @@ class Lines:
 
 
 def _index(lines: list[str], wanted: list[str], start: int) -> int:
-    """The first index from `start` on at which `lines` has `wanted`; looked for by its longest line, which is rare."""
+    """The first index from `start` on at which `lines` has `wanted`; looked for by its longest line, which is rare, and
+    where that turns out to be everywhere, by the rarest."""
     pivot = max(range(len(wanted)), key=lambda at: len(wanted[at]))
     last = len(lines) - len(wanted)
     at = start + pivot
+    missed = 0
     while at - pivot <= last:
+        if missed == MISSES:
+            often = {line: lines.count(line) for line in set(wanted)}
+            rarest = min(range(len(wanted)), key=lambda at: often[wanted[at]])
+            if not often[wanted[rarest]]:
+                return -1
+            at, pivot = at - pivot + rarest, rarest
+        missed += 1
         try:
             at = lines.index(wanted[pivot], at)
         except ValueError:
