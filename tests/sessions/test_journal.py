@@ -322,6 +322,20 @@ def test_appends_that_are_not_awaited_one_by_one_keep_their_order(tmp_path: Path
     asyncio.run(body())
 
 
+def test_whoever_reads_after_an_append_finds_it_though_nobody_has_waited_for_it(tmp_path: Path) -> None:
+    async def body() -> None:
+        store = await Store.open(tmp_path / "journal.db")
+        journal = await store.create(tmp_path)
+        for seq in range(1, 101):
+            append = asyncio.ensure_future(journal.append(some(seq, 1), sync=True))
+            await asyncio.sleep(0)
+            assert [row.seq for row in journal.rows(seq - 1)] == [seq]
+            await append
+        await store.close()
+
+    asyncio.run(body())
+
+
 def test_a_cancelled_append_leaves_no_gap(tmp_path: Path) -> None:
     async def body() -> None:
         store = await Store.open(tmp_path / "journal.db")

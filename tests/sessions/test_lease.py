@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from noria.core.errors import SessionBusy
+from noria.sessions import lease
 from noria.sessions.lease import Lease
 from noria.sessions.store import Store
 from tests.sessions.journal_kit import INTERRUPTED, child, rows, some
@@ -182,6 +183,28 @@ def test_whoever_waits_at_a_removed_file_locks_the_new_one(tmp_path: Path) -> No
     third = Lease(path, "s")
     with pytest.raises(SessionBusy):
         third.take()
+    second.release()
+
+
+def test_a_file_that_is_removed_between_opening_and_locking_it_is_no_lock(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The holder lets go in that very moment: whoever locked the file without a name would not be alone."""
+    path = tmp_path / "lease"
+    first = Lease(path, "s")
+    first.take()
+    opened = lease._open
+
+    def and_then_it_is_released(path: Path) -> int:
+        fd = opened(path)
+        first.release()
+        return fd
+
+    monkeypatch.setattr(lease, "_open", and_then_it_is_released)
+    second = Lease(path, "s")
+    second.take()
+    with pytest.raises(SessionBusy):
+        Lease(path, "s").take()
     second.release()
 
 
