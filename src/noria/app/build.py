@@ -281,7 +281,7 @@ def _gate(order: _Order, root: str, shop: _Shop) -> Gates:
         readable=_readable(order, shop.outputs), folders=settings.folders,
         folder=lambda: toolbox.processes.folder, rules=_rules(settings, root, tools),
     )  # fmt: skip
-    toolbox.hidden = gate.hidden
+    toolbox.hidden, gate.scratch = gate.hidden, shop.boxed.scratch
     toolbox.strayed, toolbox.keep, toolbox.harmless = gate.strayed, order.journal.put, gate.only_reads
     return gate
 

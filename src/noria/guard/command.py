@@ -1,7 +1,7 @@
 """A bash command line as its parse tree says: every simple command that it may run, and what it redirects where.
 
-Owns: reading the tree (tree-sitter-bash), quotes, what is known of a word. Must not know: which commands are harmless,
-any rule. What is not understood for certain is said to be unclear, never guessed.
+Owns: reading the tree (tree-sitter-bash). Must not know: which commands are harmless, any rule, quotes (words.py). What
+is not understood for certain is said to be unclear, never guessed.
 """
 
 from __future__ import annotations
@@ -13,34 +13,24 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from noria.guard.nodes import certain, splits, torn
+from noria.guard.words import Word, Words, text_of
+
 if TYPE_CHECKING:
     from tree_sitter import Node, Parser
+
+    from noria.guard.unseen import Span
 
 LONGEST = 16_384  # bytes of a command line that is looked at; a longer one is unclear
 DEEPEST = 200  # nested parts
 
 
-class Word(msgspec.Struct, frozen=True):
-    """A word of a command after its quotes are removed. `fixed`: it is exactly `text` whatever happens; else `text` is
-    the part before the first expansion, and what follows is known only when it runs. `pattern`: not fixed for nothing
-    but file name patterns (`*`, `?`, `[`, `{`), so that it becomes names, or stays; then `raw` is the pattern, where
-    nothing in it is quoted; so it is for what begins at home (`~/x`, "$HOME/x"), and `<()` for what a process
-    substitution gives, which is no name of a file. `variable`: the one whose content follows `text`, where nothing
-    else does but plain characters; `alone`: not even these."""
-
-    text: str
-    fixed: bool = True
-    pattern: bool = False
-    variable: str = ""
-    raw: str = ""
-    alone: bool = False
-
-
 class Redirect(msgspec.Struct, frozen=True):
-    """`> out`: the operator and where to. `writes`: it may change a file."""
+    """`> out`: the operator and where to; `at`: where it stands in the line's bytes. `writes`: it may change a file."""
 
     operator: str
     target: Word
+    at: int = -1
 
     @property
     def writes(self) -> bool:
@@ -53,10 +43,12 @@ class Redirect(msgspec.Struct, frozen=True):
 
 
 class Simple(msgspec.Struct, frozen=True):
-    """A simple command: its words (the first is its name), and the variables that are set for it alone."""
+    """A simple command: its words (the first is its name), and the variables that are set for it alone. `at`: where it
+    stands in the line's bytes; -1 where it is no part of it."""
 
     words: tuple[Word, ...]
     assigned: tuple[str, ...] = ()
+    at: int = -1
 
     @property
     def name(self) -> str:
@@ -64,23 +56,43 @@ class Simple(msgspec.Struct, frozen=True):
         return self.words[0].text if self.words and self.words[0].fixed else ""
 
 
+class Given(msgspec.Struct, frozen=True):
+    """A variable that certainly is one of the words from `begin` to `end` of the line's bytes: that of a `for`, within
+    the loop; one that is given a word, from there on."""
+
+    name: str
+    words: tuple[Word, ...]
+    begin: int
+    end: int
+
+
 class Parsed(msgspec.Struct, frozen=True):
     """What a command line may do. `unclear` says why it could not be told; then the rest is only part of it.
 
-    `loops`: the words that a variable of a `for` goes through. `set_`: variables that are set. `functions`: names that
-    are defined. `background`: something is left running. `evaluates`: values are read as arithmetic, in which a
-    variable's content may be code.
+    `loops`: the variables of `for`. `set_`: variables that are set, once for each time; `given`: those of these times
+    of which it is known to what. `functions`: names that are defined. `inputs`: here documents. `programs`: the values
+    of variables that name programs (`GIT_PAGER`). `background`: something is left running. `evaluates`: values are read
+    as arithmetic, in which a variable's content may be code.
     """
 
     commands: tuple[Simple, ...] = ()
     redirects: tuple[Redirect, ...] = ()
-    loops: tuple[tuple[str, tuple[Word, ...]], ...] = ()
+    loops: tuple[Given, ...] = ()
     set_: tuple[str, ...] = ()
+    given: tuple[Given, ...] = ()
     functions: tuple[str, ...] = ()
+    inputs: tuple[str, ...] = ()
+    programs: tuple[str, ...] = ()
     background: bool = False
     evaluates: bool = False
     unclear: str = ""
 
+
+NAMES_PROGRAM = re.compile(
+    r"\w*(PAGER|EDITOR|COMMAND|_SSH|_RSH|ASKPASS|_DIFF|BROWSER|LESSOPEN|LESSCLOSE|SHELL)|VISUAL|PS[0-4]|(BASH_)?ENV"
+    r"|GIT_CONFIG_(VALUE_\d+|PARAMETERS)"
+)
+"""Variables whose value a shell, git or a pager runs."""
 
 # What is looked into; any other kind of node is unclear.
 _INSIDE = frozenset((
@@ -96,13 +108,20 @@ _INSIDE = frozenset((
 _ARITHMETIC = frozenset((
     "arithmetic_expansion", "c_style_for_statement", "postfix_expression", "ternary_expression",
 ))  # fmt: skip
+_LISTS = frozenset(("pipeline", "list", "negated_command", "redirected_statement"))
+_SPANS = frozenset((
+    "expansion", "arithmetic_expansion", "command_substitution", "process_substitution", "heredoc_redirect", "string",
+    "translated_string", "raw_string", "ansi_c_string", "comment",
+))  # fmt: skip
+_IN_BRACKETS = frozenset(("[", "]", "!", "=", "==", "!="))
+_SUBSCRIPT_TESTS = frozenset(("-v", "-R"))
 _ARITHMETIC_TESTS = frozenset(("-eq", "-ne", "-lt", "-le", "-gt", "-ge", "-v", "-R"))
 _LITERAL = frozenset(("word", "raw_string", "string_content", "number", "ansi_c_string", "regex", "extglob_pattern"))
 _UNQUOTED = frozenset(("word", "number", "regex", "extglob_pattern"))
+_OF_COMMANDS = ("command", "concatenation", "file_redirect", "heredoc_redirect", "redirected_statement")
+_ONE_LINE = ("command", "file_redirect", "redirected_statement", "declaration_command", "test_command")
+_ENDS = re.compile(r"(?<!\\)[\s|&;<>()]")
 _JOINED = re.compile(r"(?<![\\\s&|;])(?:\\\\)*\\\n|(?<!\\)(?:\\\\)+\\\n")  # the end of a line is left out within a word
-_PATTERN = re.compile(r"(?<!\\)[*?\[{]|^~|(?<!\\)=~|:~")
-_ESCAPE = re.compile(rb"\\(.)|\\\n", re.DOTALL)
-_IN_QUOTES = re.compile(r'\\([$`"\\\n])')
 
 
 @lru_cache(maxsize=1)
@@ -148,7 +167,14 @@ def parse(command: str) -> Parsed:
         return Parsed(unclear=f"the parser of commands cannot be loaded: {error}")
     if root.has_error:
         return Parsed(unclear="it could not be parsed as bash")
-    return _Reader(text).read(root)
+    reader = _Reader(text)
+    found = reader.read(root)
+    if not found.unclear and re.search(rb"[$<>][({\[]|`", text):
+        from noria.guard.unseen import unseen  # most lines expand nothing but plain variables
+
+        if unseen(text, reader.seen, reader.spans):
+            return msgspec.structs.replace(found, unclear="it expands something where that could not be parsed")
+    return found
 
 
 class _Reader:
@@ -156,20 +182,28 @@ class _Reader:
 
     def __init__(self, text: bytes) -> None:
         self._text = text
+        self._words = Words(text)
         self._commands: list[Simple] = []
         self._redirects: list[Redirect] = []
-        self._loops: list[tuple[str, tuple[Word, ...]]] = []
+        self._loops: list[Given] = []
         self._set: list[str] = []
+        self._given: list[Given] = []
         self._functions: list[str] = []
+        self._inputs: list[str] = []
+        self._programs: list[str] = []
         self._background = False
         self._evaluates = False
         self._unclear = ""
+        self._behind: dict[int, list[Node]] = {}  # by command: its words that stand behind a redirection
+        self.seen: set[int] = set()  # where expansions begin, and backquotes end
+        self.spans: list[Span] = []  # parts of the text in which others are expanded than outside, see unseen.py
 
     def read(self, root: Node) -> Parsed:
         self._visit(root, 0)
         return Parsed(
-            tuple(self._commands), tuple(self._redirects), tuple(self._loops), tuple(self._set), tuple(self._functions),
-            self._background, self._evaluates, self._unclear,
+            tuple(self._commands), tuple(self._redirects), tuple(self._loops), tuple(self._set), tuple(self._given),
+            tuple(self._functions), tuple(self._inputs), tuple(self._programs), self._background, self._evaluates,
+            self._unclear,
         )  # fmt: skip
 
     def _visit(self, node: Node, depth: int) -> None:
@@ -180,7 +214,11 @@ class _Reader:
         if not node.is_named:
             self._background = self._background or kind == "&"
             return
+        if kind in _SPANS:
+            self._span(node, kind)
         match kind:
+            case "redirected_statement":
+                self._moved(node)
             case "command":
                 self._command(node)
             case "variable_assignment":
@@ -189,12 +227,14 @@ class _Reader:
                 self._commands.append(Simple(tuple(self._declared(node))))
             case "file_redirect":
                 self._redirect(node)
+            case "heredoc_body" | "herestring_redirect":
+                self._inputs.append(text_of(node))
             case "for_statement":
                 self._loop(node)
             case "function_definition":
                 name = node.child_by_field_name("name")
-                self._functions.append(_of(name) if name else "")
-            case "test_command" | "binary_expression" | "unary_expression":
+                self._functions.append(text_of(name) if name else "")
+            case "test_command" | "binary_expression" | "unary_expression" | "parenthesized_expression":
                 self._test(node)
             case "expansion":
                 self._expansion(node)
@@ -205,10 +245,65 @@ class _Reader:
         if kind in _UNQUOTED and b"\n" in (node.text or b""):
             # the grammar takes a line that begins with a backslash for the rest of the one before
             self._unclear = self._unclear or "it could not be parsed as bash: a line begins with a backslash"
+        if kind in _UNQUOTED and _ENDS.search(text_of(node)) and node.parent and node.parent.type in _OF_COMMANDS:
+            # what it takes for a pattern, behind `==`, is the rest of the line
+            self._unclear = self._unclear or "it could not be parsed as bash: a word has the end of a command in it"
+        if kind in _ONE_LINE and torn(node, self._text):
+            self._unclear = self._unclear or "it could not be parsed as bash: where a word or a command ends"
+        if kind == "comment" and node.start_byte and self._text[node.start_byte - 1] not in b" \t\n;&|()":
+            self._unclear = self._unclear or "it could not be parsed as bash: a comment begins within a word"
         if kind == "compound_statement" and node.child_count and node.children[0].type == "((":
             self._evaluates = True
         for child in node.children:
             self._visit(child, depth + 1)
+
+    def _span(self, node: Node, kind: str) -> None:
+        """Notes what is expanded where."""
+        begin, end = node.start_byte, node.end_byte
+        match kind:
+            case "expansion" | "arithmetic_expansion":
+                self.seen.add(begin)
+            case "command_substitution" | "process_substitution":
+                self.seen.add(begin)
+                backquoted = self._text[begin : begin + 1] == b"`"
+                if backquoted:
+                    self.seen.add(end - 1)
+                self.spans.append((begin, end, "backquoted" if backquoted else "run"))
+            case "heredoc_redirect":
+                start = next((c for c in node.named_children if c.type == "heredoc_start"), None)
+                quoted = start is not None and re.search(r"[\"'\\]", text_of(start)) is not None
+                for body in node.named_children:
+                    if body.type == "heredoc_body":
+                        self.spans.append((body.start_byte, body.end_byte, "plain" if quoted else "quoted"))
+            case "string" | "translated_string":
+                self.spans.append((begin, end, "quoted"))
+            case _:
+                self.spans.append((begin, end, "plain"))
+
+    def _moved(self, node: Node) -> None:
+        """`sort a 2>&1 -o b`: the grammar has the words behind a redirection in it, and they are the command's."""
+        words: list[Node] = []
+        left = [child for child in node.named_children if child.type.endswith("_redirect")]
+        while left:
+            redirect = left.pop()
+            match redirect.type:
+                case "file_redirect":
+                    words += redirect.children_by_field_name("destination")[1:]
+                case "heredoc_redirect":
+                    words += redirect.children_by_field_name("argument")
+                    left += [child for child in redirect.named_children if child.type.endswith("_redirect")]
+                case _:
+                    pass
+        if not words:
+            return
+        last: Node | None = node.child_by_field_name("body")
+        while last is not None and last.type in _LISTS:
+            body = last.child_by_field_name("body")
+            last = body if body is not None else last.named_children[-1] if last.named_children else None
+        if last is None or last.type != "command":
+            self._unclear = self._unclear or "words stand behind a redirection of what is no simple command"
+        else:
+            self._behind.setdefault(last.id, []).extend(words)
 
     def _command(self, node: Node) -> None:
         words: list[Word] = []
@@ -217,147 +312,79 @@ class _Reader:
             match child.type:
                 case "variable_assignment":
                     name = child.child_by_field_name("name")
-                    assigned.append(_of(name) if name else "")
+                    assigned.append(text_of(name) if name else "")
                 case "file_redirect" | "herestring_redirect" | "heredoc_redirect":
                     pass
                 case "command_name":
-                    words.append(self._word(child.named_children[0]) if child.named_children else Word("", fixed=False))
+                    words.append(
+                        self._words.word(child.named_children[0]) if child.named_children else Word("", fixed=False)
+                    )
                 case _:
-                    words.append(self._word(child))
-        self._commands.append(Simple(tuple(words), tuple(assigned)))
+                    words.append(self._words.word(child))
+        behind = sorted(self._behind.get(node.id, ()), key=lambda each: each.start_byte)
+        words += [self._words.word(each) for each in behind]
+        self._commands.append(Simple(tuple(words), tuple(assigned), node.start_byte))
 
     def _declared(self, node: Node) -> Iterator[Word]:
         """The words of `export`, `local`, `unset` and their like; assignments in them as they are written."""
-        yield Word(_of(node.children[0]))
+        yield Word(text_of(node.children[0]))
         for child in node.named_children:
-            yield Word(_of(child)) if child.type == "variable_assignment" else self._word(child)
+            yield Word(text_of(child)) if child.type == "variable_assignment" else self._words.word(child)
 
     def _assignment(self, node: Node) -> None:
         name = node.child_by_field_name("name")
         if name is None or name.type == "subscript":
             self._evaluates = True  # what is in the brackets is arithmetic
-        if node.parent is not None and node.parent.type not in ("command", "declaration_command"):
-            self._set.append(_of(name) if name is not None else "")
+        written, value = text_of(name) if name is not None else "", node.child_by_field_name("value")
+        if value is not None and NAMES_PROGRAM.fullmatch(written):
+            self._programs.append(self._words.word(value).text)
+        if node.parent is None or node.parent.type in ("command", "declaration_command"):
+            return
+        if value is not None and value.type == "array":
+            self._evaluates |= any(text_of(c).lstrip("\"'$").startswith("[") for c in value.named_children)
+        self._set.append(written)
+        if not any(c.type == "+=" for c in node.children) and certain(node):
+            word = Word("") if value is None else self._words.word(value)
+            self._given.append(Given(written, (word,), node.end_byte, len(self._text)))
 
     def _redirect(self, node: Node) -> None:
         operator = next((c.type for c in node.children if not c.is_named), "")
         target = node.child_by_field_name("destination")
-        self._redirects.append(Redirect(operator, self._word(target) if target is not None else Word("")))
+        word = self._words.word(target) if target is not None else Word("")
+        self._redirects.append(Redirect(operator, word, node.start_byte))
 
     def _loop(self, node: Node) -> None:
         name = node.child_by_field_name("variable")
         values = node.children_by_field_name("value")
-        self._loops.append((_of(name) if name else "", tuple(self._word(v) for v in values)))
+        words = tuple(self._words.word(v) for v in values)
+        self._loops.append(Given(text_of(name) if name else "", words, node.start_byte, node.end_byte))
         if any(child.type == "select" for child in node.children):
             self._unclear = self._unclear or "it asks for a choice (select)"
 
     def _test(self, node: Node) -> None:
-        """`[[ a -eq b ]]` evaluates both as arithmetic; `[[ -v a ]]` the subscript of a."""
-        operators = (c.type if not c.is_named else _of(c) for c in node.children)
-        if not _ARITHMETIC_TESTS.isdisjoint(operators):
+        """`[[ a -eq b ]]` evaluates both as arithmetic; `-v a` the subscript of a. What stands in `[ ]` outside of
+        quotes may become several words, `-v` among them."""
+        test = node
+        while test.parent is not None and test.type != "test_command":
+            test = test.parent
+        single = bool(test.children) and test.children[0].type == "["
+        operators = {c.type if not c.is_named else text_of(c) for c in node.children}
+        if single and not {c.type for c in node.children if not c.is_named} <= _IN_BRACKETS:
+            self._unclear = self._unclear or "it could not be parsed as bash: something ends a command in [ ]"
+        if not (_SUBSCRIPT_TESTS if single else _ARITHMETIC_TESTS).isdisjoint(operators):
+            self._evaluates = True
+        if single and any(map(splits, node.named_children)):
             self._evaluates = True
 
     def _expansion(self, node: Node) -> None:
         """`${x:=y}` sets x; `${x:1:2}` and `${x[1]}` evaluate; `${!x}` and `${x@P}` run what is in it."""
-        text = _of(node)
+        text = text_of(node)
         operators = {c.type for c in node.children if not c.is_named}
         if operators & {"=", ":="}:
             self._set.append(re.sub(r"\W.*", "", text[2:], flags=re.DOTALL))
         if operators & {"!", "@"} or "@" in text[2:-1].partition("[")[0] or text.startswith("${!"):
             self._evaluates = True
         if re.match(r"\$\{[#]?\w+:\s*[^-=?+]", text) or any(
-            c.type == "subscript" and not re.fullmatch(r"\w+\[[@*0-9]+\]", _of(c)) for c in node.children
+            c.type == "subscript" and not re.fullmatch(r"\w+\[[@*0-9]+\]", text_of(c)) for c in node.children
         ):
             self._evaluates = True
-
-    # -- words ---------------------------------------------------------------------------------------------------
-
-    def _word(self, node: Node) -> Word:
-        """What a word is once its quotes are removed, as far as that can be known."""
-        text = ""
-        if node.type == "process_substitution":
-            return Word("", fixed=False, raw="<()")
-        for piece, fixed, pattern in self._pieces(node):
-            if not fixed:
-                named = pattern and self._only_patterns(node)
-                raw = _of(node) if named and not re.search(r"[\\\"'$`]", _of(node)) else _at_home(_of(node))
-                alone = bool(_ALONE.fullmatch(_of(node)))
-                return Word(text, fixed=False, pattern=named, variable=_variable(node), raw=raw, alone=alone)
-            text += piece
-        return Word(text)
-
-    def _only_patterns(self, node: Node) -> bool:
-        return all(fixed or pattern for _, fixed, pattern in self._pieces(node))
-
-    def _pieces(self, node: Node) -> Iterator[tuple[str, bool, bool]]:
-        """Parts of a word: the text, whether it is exactly that, and if not whether it is a pattern of names."""
-        match node.type:
-            case "raw_string":
-                yield _of(node)[1:-1], True, False
-            case "word" if _of(node) in ("{", "}"):  # alone it expands to nothing
-                yield _of(node), True, False
-            case "word" | "number" | "test_operator" | "variable_name" | "extglob_pattern" | "regex":
-                yield from _unquoted(_of(node))
-            case "string":
-                yield from self._quoted(node)
-            case "concatenation" if re.fullmatch(r"[\w./=:%+-]*\{\}[\w./=:%+-]*", _of(node)):  # no braces that expand
-                yield _of(node), True, False
-            case "concatenation":
-                # The tree takes braces apart; between parts that touch there is nothing else.
-                if re.search(r"(?<!\\)[{]", self._bare(node)):
-                    yield "", False, True
-                    return
-                for child in node.children:
-                    yield from self._pieces(child)
-            case "ansi_c_string":
-                yield (_of(node)[2:-1], True, False) if "\\" not in _of(node) else ("", False, False)
-            case _:
-                yield "", False, False
-
-    def _bare(self, node: Node) -> str:
-        """A word's text without what stands in quotes or is expanded."""
-        return "".join(_of(child) for child in node.children if child.type in ("word", "number", "extglob_pattern"))
-
-    def _quoted(self, node: Node) -> Iterator[tuple[str, bool, bool]]:
-        """The inside of double quotes. The tree leaves blanks between its parts out: the text's own bytes count."""
-        at = node.start_byte + 1
-        for child in node.named_children:
-            if child.type == "string_content":
-                continue
-            yield _IN_QUOTES.sub(_kept, self._text[at : child.start_byte].decode()), True, False
-            yield "", False, False
-            at = child.end_byte
-        yield _IN_QUOTES.sub(_kept, self._text[at : node.end_byte - 1].decode()), True, False
-
-
-def _kept(found: re.Match[str]) -> str:
-    """What a backslash in double quotes leaves: the character; before a line's end nothing."""
-    return "" if found.group(1) == "\n" else found.group(1)
-
-
-def _unquoted(text: str) -> Iterator[tuple[str, bool, bool]]:
-    """A word outside quotes: backslashes keep the next character, patterns and `~` are expanded."""
-    found = _PATTERN.search(text)
-    plain = text[: found.start()] if found else text
-    yield re.sub(r"\\(.)", lambda m: "" if m.group(1) == "\n" else m.group(1), plain, flags=re.DOTALL), True, False
-    if found:
-        yield "", False, found.group() in ("*", "?", "[", "{")
-
-
-def _at_home(text: str) -> str:
-    """The text, where it is a path that begins at home and nothing else in it has to be known: as `~/x`."""
-    found = re.fullmatch(r"(\"?\$(?:HOME|\{HOME\})\"?|~)((?:/[^\\\"'$`]*)?)\"?", text)
-    return f"~{found.group(2)}" if found else ""
-
-
-_ALONE = re.compile(r'"?\$(?:[A-Za-z_]\w*|\{[A-Za-z_]\w*\})"?')
-
-
-def _variable(node: Node) -> str:
-    """The name of its variable, where a word is plain characters with one in them: `$f`, `"${f}"`, `./"$f".txt`."""
-    found = re.fullmatch(r'"?[\w./-]*"?\$(?:([A-Za-z_]\w*)|\{([A-Za-z_]\w*)\})"?[\w.-]*"?', _of(node))
-    return (found.group(1) or found.group(2)) if found else ""
-
-
-def _of(node: Node) -> str:
-    return (node.text or b"").decode()

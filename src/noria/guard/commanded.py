@@ -53,9 +53,9 @@ class Commanded:
             return ()
         return asking(command, self.runs_in(call), self._inside)
 
-    def redirected(self, call: Call) -> list[str]:
-        """The files, as real paths, that a command certainly redirects to. Raises MsgspecError where the arguments are
-        not those of run_command."""
+    def written(self, call: Call) -> list[str]:
+        """The files, as real paths, that a command certainly writes: by redirections, and those that `cp`, `tee` and
+        their like name. Raises MsgspecError where the arguments are not those of run_command."""
         from noria.guard.commands import written
 
         args = msgspec.json.decode(call.args, type=_Command)

@@ -18,8 +18,8 @@ from noria.guard.command import Redirect, Simple, parse
 from noria.guard.harmless import each_only_reads
 from noria.guard.named import Files
 from noria.guard.rules import NOTHING, Inside, Rule, Rules, Ruling, compiled_command
-from noria.guard.running import Line, Running, follow, joined, loosely, spellings
-from noria.guard.wrappers import QUIET
+from noria.guard.running import Line, Running, alike, follow, joined, spellings
+from noria.guard.wrappers import QUIET, SCRIPTED, STARTS
 
 Said: TypeAlias = Literal["allow", "ask", "deny", "reads", "table"]
 
@@ -118,6 +118,9 @@ class CommandLine:
         if not why and (scripts := [s for r in self._line.runs for s in r.lines() if not s.perhaps]):
             why = next((w for s in scripts if (w := _not_understood(s))), "")
         why = why or next((f"{r.unknown} cannot be known" for r in self._line.all() if r.unknown), "")
+        if not why and self._line.parsed.inputs and (told := next(filter(None, map(_told, self._line.all())), "")):
+            texts = " ".join(self._line.parsed.inputs)
+            why = f"what {told} is told to run cannot be known" if STARTS.search(texts) else ""
         if why:
             yield Ruling("ask", rule, self._text, why)
 
@@ -144,7 +147,7 @@ class CommandLine:
                 texts = texts or list(spellings(words))
                 if any(pattern.fits(text) for text in texts):
                     yield Ruling(kind, rule, _plain(running.text))
-                elif any(globs.UNKNOWN in t for t in texts) and pattern.might_fit(loosely(words)):
+                elif any(globs.UNKNOWN in t and pattern.might_fit(alike(t)) for t in texts):
                     why = f"{_plain(running.text)} may turn out to be it when it runs"
                     yield Ruling("ask", rule, _plain(running.text), why)
 
@@ -258,7 +261,7 @@ class CommandLine:
 
     def _quiet(self, line: Line) -> bool:
         """Whether it sets nothing that other programs look at."""
-        names = (*line.parsed.set_, *(name for name, _ in line.parsed.loops))
+        names = (*line.parsed.set_, *(loop.name for loop in line.parsed.loops))
         return not line.parsed.evaluates and all(_OWN.fullmatch(name) for name in names)
 
     def _writes(self) -> list[str] | None:
@@ -276,10 +279,11 @@ class CommandLine:
 
 
 def written(text: str, folder: str) -> list[str]:
-    """The files, as real paths, that the line certainly redirects to."""
+    """The files, as real paths, that the line certainly writes."""
     line = follow(text)
     files = Files(None, line, folder)
-    return [path for r in line.redirects() if r.writes for path in files.targets(r)]
+    redirected = [path for r in line.redirects() if r.writes for path in files.targets(r)]
+    return [*redirected, *(path for running in line.all() if not running.perhaps for path in files.written(running))]
 
 
 def one_command(text: str) -> bool:
@@ -320,6 +324,12 @@ def _shown(running: Running) -> Iterator[Running]:
         if not line.perhaps:
             for each in line.runs:
                 yield from _shown(each)
+
+
+def _told(running: Running) -> str:
+    """Its name, where it runs what it reads."""
+    name = running.command.name.rpartition("/")[2]
+    return name if SCRIPTED.fullmatch(name) else ""
 
 
 def _plain(text: str) -> str:

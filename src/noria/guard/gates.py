@@ -85,6 +85,9 @@ class Gates:
         self.mode: PermissionMode = mode
         self.asked: WhenAsked = asked
         self.hooks = tuple(hooks)
+        self.scratch: Callable[[str], bool] = lambda path: (
+            False
+        )  # whether a path is the commands' own, in their sandbox
         self.request: Request | None = None  # who may answer for a person before one is asked, or nobody can be
         self.spent: dict[int, Usage] = {}  # by effect: what asking a model about its call has cost
         self._tools = tools
@@ -217,8 +220,8 @@ class Gates:
         strange_reads = [p for p in (*claims.reads, *claims.deep) if not inside(p, self._readable)]
         strange_writes = [p for p in claims.writes if kept(p) or not inside(p, self._folders)]
         what = kind(tool.name, read_only=tool.read_only)
-        if what == "command" and self.mode == "goal" and ">" in call.args:  # elsewhere it is asked about, or by a rule
-            strange_writes += [p for p in self._commands.redirected(call) if kept(p) or not inside(p, self._folders)]
+        if what == "command" and self.mode == "goal":  # elsewhere it is asked about, or by a rule
+            strange_writes += [p for p in self._commands.written(call) if not self._fits(p)]
         if what == "command" and judge(self.mode, what) == "ask" and self.only_reads(call):
             what = "command_read"
         found = judge(self.mode, what, reads_outside=bool(strange_reads), writes_outside=bool(strange_writes))
@@ -310,6 +313,10 @@ class Gates:
         self._bound[call.id] = frozenset((*claims.reads, *claims.deep, *claims.writes))
         return claims
 
+    def _fits(self, path: str) -> bool:
+        """Whether a command may write there without being asked about."""
+        return (inside(path, self._folders) and not kept(path)) or self.scratch(path)
+
     def is_inside(self, path: str, *, reading: bool = False) -> bool:
         """Whether a real path is in the workspace or an added folder (or, for reading, among the outputs)."""
         return inside(path, self._readable if reading else self._folders)
@@ -322,13 +329,9 @@ class Gates:
             self._commanded = Commanded(self._workspace, self._folder, self._readable)
         return self._commanded
 
-    def parts(self, call: Call) -> tuple[str, ...]:
-        """What of a command line of several commands a person is asked about."""
-        return self._commands.parts(call)
-
-    def runs_in(self, call: Call) -> str:
-        """The real path of the folder that a command would run in."""
-        return self._commands.runs_in(call)
+    def command(self, call: Call) -> tuple[tuple[str, ...], str]:
+        """What of a line of several commands a person is asked about, and the real path that it would run in."""
+        return self._commands.parts(call), self._commands.runs_in(call)
 
     def only_reads(self, call: Call) -> bool:
         """Whether a call of run_command certainly only reads, and only inside, by its parse tree."""

@@ -8,16 +8,24 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable
 from itertools import islice
+from typing import TYPE_CHECKING
 
+from noria.guard.args import Arg
 from noria.guard.command import Parsed, Simple, Word, parse
-from noria.guard.reading import Arg, reads_only, unwrapped
+from noria.guard.git_reads import git_folders
+from noria.guard.reading import reads_only, unwrapped
+
+if TYPE_CHECKING:
+    from noria.guard.values import Values
 
 Inside = Callable[[str], bool]
 
 # Variables that may be set for a command: they change how something is shown, no more.
 _QUIET = frozenset(("LC_ALL", "LANG", "LC_CTYPE", "LC_COLLATE", "TZ", "NO_COLOR", "TERM", "COLUMNS", "LINES"))
+_SPLITTING = _QUIET | {"IFS"}  # and for `read`
+FOLDERS = 8  # that a line may come to
 _OWN = re.compile(r"[a-z_][a-z0-9_]*")  # a variable of the line's own: nothing else looks at it
 _CONNECTS = ("/dev/tcp/", "/dev/udp/")  # bash connects to what is named so, where a redirection begins
 _HOLDS_NOTHING = frozenset(("true", "false", ":", "exit", "break", "continue", "return", "shift"))
@@ -27,47 +35,24 @@ def only_reads(command: str, folder: str, inside: Inside) -> str:
     """Why the command line, run in the real path `folder`, is not known to only read, and only what `inside` (of a real
     path) holds; empty where it is."""
     parsed = parse(command)
-    why = parsed.unclear or _whole(parsed) or _commands(parsed, folder, inside)
-    if not why and any(c.name == "git" for c in map(unwrapped, parsed.commands)) and not _git_runs_nothing(folder):
-        return "the repository's own configuration names programs that git would run"
-    return why
+    return parsed.unclear or _whole(parsed) or _commands(parsed, folder, inside)
 
 
 def each_only_reads(parsed: Parsed, folder: str, inside: Inside) -> list[str]:
     """The same for each command of a line that is not known to only read as a whole, its redirections apart: what it
     does before the others have done anything."""
-    odd = next((n for n in (*parsed.set_, *(n for n, _ in parsed.loops)) if not _OWN.fullmatch(n)), "")
+    odd = next((n for n in (*parsed.set_, *(loop.name for loop in parsed.loops)) if not _OWN.fullmatch(n)), "")
     why = parsed.unclear or (
         "the line leaves something running, evaluates variables, defines functions or sets what others look at"
         if parsed.background or parsed.evaluates or parsed.functions or odd
         else ""
     )
-    folders = _folders(parsed, folder, inside) or ([folder] if inside(folder) else [])
-    if why or not folders:
+    line = _Line(parsed, folder, inside)
+    if not line.folders and inside(folder):
+        line.folders = [folder]
+    if why or not line.folders:
         return [why or "it is run in a folder outside"] * len(parsed.commands)
-    loops = _loops(parsed, folders, inside)
-    found = [_command(c, folders, inside, loops) or _goes_out(c, folder, inside) for c in parsed.commands]
-    quiet = all(f or unwrapped(c).name != "git" for f, c in zip(found, parsed.commands, strict=True))
-    if not quiet and not _git_runs_nothing(folder):
-        return [f or ("git" if unwrapped(c).name == "git" else "") for f, c in zip(found, parsed.commands, strict=True)]
-    return found
-
-
-def _git_runs_nothing(folder: str) -> bool:
-    from noria.guard.repository import runs_nothing  # most lines have no git in them
-
-    return runs_nothing(folder)
-
-
-def _goes_out(command: Simple, folder: str, inside: Inside) -> str:
-    """Why a `cd` is none within; blank for any other command."""
-    match list(unwrapped(command).words):
-        case [Word(text="cd", fixed=True), Word(fixed=True, text=target)] if target and target[0] not in "-~":
-            return "" if inside(os.path.realpath(os.path.join(folder, target))) else "it goes to another folder"
-        case [Word(text="cd", fixed=True), *_]:
-            return "it goes to another folder"
-        case _:
-            return ""
+    return [line.command(c) or line.goes_out(c) for c in parsed.commands]
 
 
 def _whole(parsed: Parsed) -> str:
@@ -78,7 +63,7 @@ def _whole(parsed: Parsed) -> str:
         return "it evaluates what is in variables"
     if parsed.functions:
         return "it defines functions"
-    names = (*parsed.set_, *(name for name, _ in parsed.loops))
+    names = (*parsed.set_, *(loop.name for loop in parsed.loops))
     if odd := next((name for name in names if not _OWN.fullmatch(name)), None):
         return f"it sets the variable {odd}"
     if written := next((r for r in parsed.redirects if r.writes), None):
@@ -87,45 +72,153 @@ def _whole(parsed: Parsed) -> str:
 
 
 def _commands(parsed: Parsed, folder: str, inside: Inside) -> str:
-    folders = _folders(parsed, folder, inside)
-    if not folders:
+    line = _Line(parsed, folder, inside)
+    if not line.folders:
         return "it goes to another folder"
-    loops = _loops(parsed, folders, inside)
     for redirect in parsed.redirects:
         target = redirect.target
-        if redirect.operator == "<" and (
-            not target.fixed or target.text.startswith(_CONNECTS) or _outside(target, folders, inside)
-        ):
+        if redirect.operator == "<" and not line.may_read(target, redirect.at):
             return f"it reads {target.text or 'what is not known'}"
     for command in parsed.commands:
-        if why := _command(command, folders, inside, loops):
+        if why := line.command(command):
             return why
     return ""
 
 
-def _command(command: Simple, folders: Sequence[str], inside: Inside, loops: Mapping[str, bool]) -> str:
-    if odd := next((name for name in command.assigned if name not in _QUIET), None):
-        return f"it sets {odd} for a command"
-    if not command.words:
+class _Line:
+    """A line whose commands are looked at one by one. `folders`: those that they may run in; none where that cannot be
+    told, or one is outside."""
+
+    def __init__(self, parsed: Parsed, folder: str, inside: Inside) -> None:
+        self._inside, self._known = inside, bool(parsed.loops or parsed.given)
+        self._parsed = parsed
+        self._values_: Values | None = None
+        self.folders = [folder] if inside(folder) else []
+        if self.folders:
+            self.folders = self._go(parsed)
+
+    def _go(self, parsed: Parsed) -> list[str]:
+        found = list(self.folders)
+        for command in parsed.commands:
+            match list(unwrapped(command).words):
+                case [Word(text="cd", fixed=True), Word() as target]:
+                    texts = self._texts(target, command.at)
+                    if texts is None or any(not text or text[0] in "-~" for text in texts):
+                        return []
+                    goes = [os.path.realpath(os.path.join(f, text)) for f in found for text in texts[:FOLDERS]]
+                    if not all(map(self._inside, goes)) or len(found) > FOLDERS or len(texts) > FOLDERS:
+                        return []
+                    found += [g for g in dict.fromkeys(goes) if g not in found]
+                case [Word(text="cd" | "pushd" | "popd", fixed=True), *_]:
+                    return []
+                case _:
+                    pass
+        return found
+
+    def _values(self) -> Values:
+        if self._values_ is None:
+            from noria.guard.values import Values  # most lines set nothing
+
+            self._values_ = Values(self._parsed, self.folders)
+        return self._values_
+
+    def _texts(self, word: Word, at: int) -> list[str] | None:
+        """What a word certainly is; one of several, where it has a variable of the line in it."""
+        if word.fixed:
+            return [word.text]
+        return self._values().texts(word, at) if self._known and word.variable else None
+
+    def may_read(self, target: Word, at: int) -> bool:
+        """Whether a redirection may read it."""
+        texts = self._texts(target, at)
+        return texts is not None and all(
+            text in ("/dev/null", "/dev/stdin") or not (text.startswith(_CONNECTS) or self._leaves([text]))
+            for text in texts
+        )
+
+    def goes_out(self, command: Simple) -> str:
+        """Why a `cd` is none within; blank for any other command."""
+        match list(unwrapped(command).words):
+            case [Word(text="cd", fixed=True), Word(fixed=True, text=target)] if target and target[0] not in "-~":
+                goes = os.path.realpath(os.path.join(self.folders[0], target))
+                return "" if self._inside(goes) else "it goes to another folder"
+            case [Word(text="cd", fixed=True), *_]:
+                return "it goes to another folder"
+            case _:
+                return ""
+
+    def command(self, command: Simple) -> str:
+        """Why a command is not known to only read; blank where it is."""
+        inner = unwrapped(command)
+        name, quiet = inner.name, _QUIET
+        if name == "read":
+            quiet = _SPLITTING
+        if odd := next((each for each in command.assigned if each not in quiet), None):
+            return f"it sets {odd} for a command"
+        if not command.words:
+            return ""
+        if not name:
+            return "it runs a command whose name is not known"
+        if name in ("bash", "sh") and (script := _script(inner)) is not None:
+            if len(self.folders) > 1:
+                return "it runs a script elsewhere"
+            return only_reads(script, self.folders[0], self._inside)
+        if name in _HOLDS_NOTHING:
+            return ""
+        if name == "cd":
+            return ""  # where it goes was looked at
+        args = [self._arg(word, command.at) for word in inner.words[1:]]
+        if not reads_only(name, args):
+            return f"{name} is not known to only read, so called"
+        if name in ("echo", "printf", "read"):
+            return ""  # it opens nothing
+        if strange := next((w for w in inner.words[1:] if self._outside(w, command.at)), None):
+            return f"{strange.text} is outside"
+        return self._git(inner) if name.rpartition("/")[2] == "git" else ""
+
+    def _git(self, command: Simple) -> str:
+        """Why git may run what a repository names."""
+        from noria.guard.repository import runs_nothing  # most lines have no git in them
+
+        told = git_folders(command.words)
+        for folder in self.folders:
+            if not runs_nothing(os.path.realpath(os.path.join(folder, *told))):
+                return "the repository's own configuration names programs that git would run"
         return ""
-    inner = unwrapped(command)
-    name = inner.name
-    if not name:
-        return "it runs a command whose name is not known"
-    if name in ("bash", "sh") and (script := _script(inner)) is not None:
-        return only_reads(script, folders[0], inside) if len(folders) == 1 else "it runs a script elsewhere"
-    if name in _HOLDS_NOTHING:
-        return ""
-    if name == "cd":
-        return ""  # where it goes was looked at
-    args = [_arg(word, loops) for word in inner.words[1:]]
-    if not reads_only(name, args):
-        return f"{name} is not known to only read, so called"
-    if name in ("echo", "printf"):
-        return ""  # it opens nothing
-    if strange := next((w for w in inner.words[1:] if _outside(w, folders, inside)), None):
-        return f"{strange.text} is outside"
-    return ""
+
+    def _arg(self, word: Word, at: int) -> Arg:
+        if word.fixed:
+            return Arg(word.text)
+        texts = self._texts(word, at)
+        if texts is not None:
+            if len(texts) == 1:
+                return Arg(texts[0])
+            if texts and not any(text.startswith("-") for text in texts):
+                return Arg("", "name")
+            return Arg("", "unknown")
+        if word.pattern and word.text and not word.text.startswith("-"):
+            return Arg(word.text, "name")
+        return Arg(word.text, "pattern" if word.pattern else "unknown")
+
+    def _outside(self, word: Word, at: int) -> bool:
+        """Whether something that the word names is there, and outside. An option's value counts, and whatever a pattern
+        or a variable of the line may become."""
+        texts = self._texts(word, at)
+        if texts is None:
+            from noria.guard.leads import leads_out  # most words are fixed
+
+            return leads_out(word, self.folders, self._inside)
+        return self._leaves(texts)
+
+    def _leaves(self, texts: Iterable[str]) -> bool:
+        for text in texts:
+            parts = [text.partition("=")[2], text[2:]] if text.startswith("-") else [text]
+            for part in parts:
+                if part and ("/" in part or part == ".." or _links(part, self.folders)):
+                    for path in islice((os.path.realpath(os.path.join(f, part)) for f in self.folders), FOLDERS):
+                        if not self._inside(path) and os.path.lexists(path):
+                            return True
+        return False
 
 
 def _script(command: Simple) -> str | None:
@@ -135,74 +228,6 @@ def _script(command: Simple) -> str | None:
             return script
         case _:
             return None
-
-
-def _arg(word: Word, loops: Mapping[str, bool]) -> Arg:
-    """`loops`: the variables that hold names inside, and whether all of these are no options."""
-    if word.fixed:
-        return Arg(word.text, "fixed")
-    begun = bool(word.text) and not word.text.startswith("-")
-    if (word.pattern and begun) or (word.variable in loops and (begun or (loops[word.variable] and not word.text))):
-        return Arg(word.text, "name")
-    return Arg(word.text, "pattern" if word.pattern else "unknown")
-
-
-def _loops(parsed: Parsed, folders: Sequence[str], inside: Inside) -> dict[str, bool]:
-    """The variables of `for` that hold names inside, and whether all of these are no options."""
-    return {
-        name: all(map(_begins, words))
-        for name, words in parsed.loops
-        if all(_stays(w) and not _outside(w, folders, inside) for w in words)
-    }
-
-
-def _stays(word: Word) -> bool:
-    """Whether a word of a `for` leads nowhere else."""
-    known = word.fixed or word.pattern
-    return known and not word.text.startswith(("/", "~")) and ".." not in word.text.split("/")
-
-
-def _begins(word: Word) -> bool:
-    """Whether it is known to be no option."""
-    return bool(word.text) and not word.text.startswith("-")
-
-
-def _folders(parsed: Parsed, folder: str, inside: Inside) -> list[str]:
-    """The folders that its commands may run in; none where that cannot be told, or one is outside."""
-    if not inside(folder):
-        return []
-    found = [folder]
-    for command in parsed.commands:
-        match list(unwrapped(command).words):
-            case [Word(text="cd", fixed=True), Word(fixed=True, text=target)] if target and target[0] not in "-~":
-                goes = [os.path.realpath(os.path.join(f, target)) for f in found]
-                if not all(map(inside, goes)) or len(found) > 8:
-                    return []
-                found += [g for g in goes if g not in found]
-            case [Word(text="cd" | "pushd" | "popd", fixed=True), *_]:
-                return []
-            case _:
-                pass
-    return found
-
-
-def _outside(word: Word, folders: Iterable[str], inside: Inside) -> bool:
-    """Whether something that the word names is there, and outside. An option's value counts, and whatever a pattern or
-    a variable of the line may become."""
-    if not word.fixed:
-        from noria.guard.leads import leads_out  # most words are fixed
-
-        return leads_out(word, folders, inside)
-    texts = [word.text]
-    if word.text.startswith("-"):
-        texts = [word.text.partition("=")[2], word.text[2:]]
-    for text in texts:
-        if not text or not ("/" in text or text == ".." or _links(text, folders)):
-            continue
-        for path in islice((os.path.realpath(os.path.join(f, text)) for f in folders), 8):
-            if not inside(path) and os.path.lexists(path):
-                return True
-    return False
 
 
 def _links(text: str, folders: Iterable[str]) -> bool:

@@ -34,11 +34,11 @@ def leads_out(word: Word, folders: Iterable[str], inside: Inside) -> bool:
     if not word.pattern or not word.raw:  # what follows is not known here: any name that begins so
         option = word.text.startswith("-")
         return any(_any_out(f, word.text.rpartition("=")[2] if option else word.text, inside) for f in places)
-    alternatives = _alternatives(word.raw)
-    if alternatives is None:
+    texts = alternatives(word.raw)
+    if texts is None:
         return True
     budget = [MOST]
-    for text in alternatives:
+    for text in texts:
         for each in (text, text.rpartition("=")[2]) if text.startswith("-") else (text,):
             for folder in places:
                 start = "/" if each.startswith("/") else folder
@@ -62,7 +62,7 @@ def _any_out(folder: str, begins: str, inside: Inside) -> bool:
     )
 
 
-def _alternatives(raw: str) -> list[str] | None:
+def alternatives(raw: str) -> list[str] | None:
     """The words that braces become; None where they are many, nested or a range of something."""
     found, done = [raw], False
     while not done:

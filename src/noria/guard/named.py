@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Literal
 
+from noria.guard.args import Arg
 from noria.guard.command import Redirect, Word
 from noria.guard.globs import UNKNOWN
-from noria.guard.reading import Arg, reads_only
+from noria.guard.reading import reads_only
 from noria.guard.rules import Rule, Rules, Ruling, compiled_path, real
 from noria.guard.running import Line, Running, joined
+from noria.guard.values import Values
 
 FOLDERS = 8  # that a line may come to
 NAMES = 2_000  # that a pattern may stand for
@@ -30,17 +32,24 @@ _CHANGES = frozenset((
     "rm", "rmdir", "unlink", "shred", "touch", "truncate", "tee", "mkdir", "chmod", "chown", "chgrp", "patch", "dd",
     "mv", "mkfifo", "mknod", "sponge", "setfacl", "chattr",
 ))  # fmt: skip
-_CHANGES_LAST = frozenset(("cp", "install", "ln", "rsync", "scp"))
+_CHANGES_LAST = frozenset(("cp", "mv", "install", "ln", "rsync", "scp"))
+_STREAMS = ("/dev/null", "/dev/std", "/dev/tty", "/dev/fd/", "/proc/self/fd/")
+_INTO = re.compile(r"-[a-zA-Z]*t|--target-directory(=.*)?")  # where these take the place that they write to first
 _GIT_CHANGES = frozenset(("checkout", "restore", "rm", "mv", "apply", "am", "clean", "reset", "stash", "switch"))
 _SEARCHES = re.compile(
     r"(e|f)?grep .*-\w*[rR]|grep .*--(dereference-)?recursive|(rg|ag|ack|tar|zip|7z|rsync)\b"
     r"|git (grep|archive)\b|cp .*-\w*[rRa]|cp .*--(recursive|archive)|diff .*-\w*r"
 )
+_MOVES = frozenset(("mv", "ln", "install", "rename"))  # what they name is found elsewhere then
 _SHOWS = frozenset((
     "cat", "head", "tail", "less", "more", "grep", "egrep", "fgrep", "sed", "awk", "cut", "sort", "uniq", "nl", "tac",
     "rev", "od", "xxd", "hexdump", "strings", "base64", "jq", "diff", "cmp", "paste", "join", "fold", "cp", "bat",
-    "zcat", "tee",
+    "zcat", "tee", "dd", "scp", "rsync", "tar", "zip", "gzip", *_MOVES,
 ))  # fmt: skip
+_INTERPRETS = re.compile(
+    r"python[\d.]*|pypy3?|node|deno|bun|perl|ruby|php|lua\w*|tclsh|Rscript|[gmn]?awk|sed|ed|ex|vim?"
+)
+_IN_SCRIPTS = re.compile(r"[\w./~+@%-]+")
 
 
 class Files:
@@ -53,18 +62,39 @@ class Files:
         self._writes = _strict(rules, "write")
         self._named = [r for r in self._writes if r.pattern]
         self._rules = rules
-        self._known: dict[Word, list[str]] = {}
-        known = ((name, words) for name, words in line.parsed.loops if all(w.fixed or w.raw for w in words))
-        self._loops: dict[str, tuple[Word, ...]] = {name: words for name, words in known if name}
+        self._known: dict[tuple[Word, int], list[str]] = {}
+        self._values = None if _sets_within(line) else Values(line.parsed, self._folders)
+
+    def _texts(self, word: Word, at: int) -> list[str] | None:
+        """What a word certainly is, or one of; None where that is known only when it runs."""
+        if word.fixed:
+            return [word.text]
+        return self._values.texts(word, at) if self._values is not None and word.variable else None
 
     def targets(self, redirect: Redirect) -> list[str]:
         """The real paths that a redirection may mean; none where that cannot be known."""
         word = redirect.target
         if word.raw.startswith("~") and not set("*?[{") & set(word.raw):
             return [real(os.path.expanduser(word.raw), "/")]
-        if not word.fixed or not word.text or (self._lost and not os.path.isabs(word.text)):
+        texts = self._texts(word, redirect.at)
+        if not texts or any(not text or (self._lost and not os.path.isabs(text)) for text in texts):
             return []
-        return list(dict.fromkeys(real(word.text, folder) for folder in self._folders))
+        return list(dict.fromkeys(real(text, folder) for text in texts for folder in self._folders))
+
+    def written(self, running: Running) -> Iterator[str]:
+        """The real paths, of files or in folders that are there, that a command certainly changes."""
+        words = running.command.words
+        name = words[0].text.rpartition("/")[2] if words and words[0].fixed else ""
+        if name not in _CHANGES and name not in _CHANGES_LAST:
+            return
+        for word in self._changed(name, words[1:]):
+            if (name == "dd" and not word.text.startswith("of=")) or (self._lost and not word.text.startswith("/")):
+                continue
+            if word.text.startswith(_STREAMS):
+                continue
+            for path in self._paths(word, running.command.at):
+                if os.path.isdir(os.path.dirname(path)):
+                    yield path
 
     def inputs(self) -> tuple[str, ...]:
         """The files that are read by a redirection, as real paths."""
@@ -88,46 +118,68 @@ class Files:
         """What rules forbid or ask of the files that a command names."""
         if running.perhaps or not (self._reads or self._named):
             return
-        words = running.command.words
+        words, at = running.command.words, running.command.at
         if not words or not words[0].fixed:
             return
         name = words[0].text.rpartition("/")[2]
         if self._reads and name not in _ONLY_NAMES:
             yield from self._read(running, words[1:])
         if self._named:
-            yield from self._written(name, words)
+            yield from self._written(name, words, at)
+        if _INTERPRETS.fullmatch(name):
+            yield from self._in_script(name, words[1:])
 
     def _read(self, running: Running, words: tuple[Word, ...]) -> Iterator[Ruling]:
-        name = running.command.name.rpartition("/")[2]
+        name, at = running.command.name.rpartition("/")[2], running.command.at
         for word in words:
-            yield from self._met(self._reads, self._paths(word))
-            known = word.fixed or (word.raw and "{" not in word.raw)
-            if name in _SHOWS and not known and not self._loops.get(word.variable):
+            paths = self._paths(word, at)
+            yield from self._met(self._reads, paths)
+            if name in _MOVES:
+                yield from self._within(self._reads, paths, f"{name} puts it elsewhere")
+            known = (word.raw and "{" not in word.raw) or self._texts(word, at) is not None
+            if name in _SHOWS and not known:
                 text = joined(running.command.words).replace(UNKNOWN, "...")
                 yield Ruling("ask", self._reads[0], text, "which files it shows is known only when it runs")
         text = joined(running.command.words)
         if _SEARCHES.match(text.rpartition("/")[2] if text.startswith("/") else text):
             yield Ruling("ask", self._reads[0], text, "it may show files that the rule is about without naming them")
 
-    def _written(self, name: str, words: tuple[Word, ...]) -> Iterator[Ruling]:
+    def _in_script(self, name: str, words: Sequence[Word]) -> Iterator[Ruling]:
+        """Files that stand in the text of a script, of which nothing else is known."""
+        texts = [w.text for w in words if w.text and not _IN_SCRIPTS.fullmatch(w.text)]
+        found = dict.fromkeys(t for text in (*texts, *self._line.parsed.inputs) for t in _IN_SCRIPTS.findall(text))
+        for each in islice(found, NAMES):
+            paths = [real(os.path.expanduser(each), folder) for folder in self._folders]
+            for ruling in self._met([*self._reads, *self._named], paths):
+                yield Ruling("ask", ruling.rule, ruling.about, f"{name} may open it")
+
+    def _written(self, name: str, words: tuple[Word, ...], at: int) -> Iterator[Ruling]:
         operands = words[1:]
         if reads_only(name, [Arg(w.text, "fixed" if w.fixed else "name") for w in operands]):
             return
         changed = self._changed(name, operands)
         for word in changed:
-            for path in self._paths(word):
+            for path in self._paths(word, at):
                 yield from self._met(self._named, [path, *self._below(path)])
+                if os.path.isdir(path):
+                    put = (os.path.basename(w.text.rstrip("/")) for w in operands if w.fixed and w is not word)
+                    into = [os.path.join(path, each) for each in put if each] if name in _CHANGES_LAST else []
+                    yield from self._met(self._named, [*into, os.path.join(path, "x")])
+                    if name in ("rm", "mv"):
+                        yield from self._within(self._named, [path], f"{name} takes it away")
         for word in operands:
             if word not in changed:
-                for found in self._met(self._named, self._paths(word)):
+                for found in self._met(self._named, self._paths(word, at)):
                     yield Ruling("ask", found.rule, found.about, f"{name} may change it")
 
     def _changed(self, name: str, operands: tuple[Word, ...]) -> tuple[Word, ...]:
         """The words that name what it certainly changes."""
+        if name in _CHANGES_LAST:
+            into = [n for n, w in enumerate(operands) if _INTO.fullmatch(w.text)]
+            told = [operands[n] if "=" in operands[n].text else operands[n + 1] for n in into if n + 1 < len(operands)]
+            return operands if name == "mv" else tuple(told) or operands[-1:]
         if name in _CHANGES:
             return operands
-        if name in _CHANGES_LAST:
-            return operands[-1:]
         if name in ("sed", "perl", "ruby") and any(re.match(r"-\w*i|--in-place", w.text) for w in operands):
             return operands
         if name == "git" and operands and operands[0].text in _GIT_CHANGES:
@@ -142,6 +194,21 @@ class Files:
             if place.startswith(path.rstrip("/") + "/"):
                 yield place if self._fits(rule, place) else f"{place}/x"
 
+    def _within(self, rules: list[Rule], paths: Sequence[str], why: str) -> Iterator[Ruling]:
+        """The rules that are about a file which is in one of these folders now."""
+        left = NAMES
+        for path in paths:
+            if not os.path.isdir(path):
+                continue
+            for folder, folders, files in os.walk(path):
+                for each in (*files, *folders):
+                    found = next(iter(self._met(rules, [os.path.join(folder, each)])), None)
+                    left -= 1
+                    if found is not None or not left:
+                        rule, about = (found.rule, found.about) if found else (rules[0], path)
+                        yield Ruling("ask", rule, about, why)
+                        return
+
     def _met(self, rules: list[Rule], paths: list[str]) -> Iterator[Ruling]:
         for rule in rules:
             for path in paths:
@@ -151,39 +218,44 @@ class Files:
     def _fits(self, rule: Rule, path: str) -> bool:
         return self._rules is not None and self._rules.path_fits(rule, path)
 
-    def _paths(self, word: Word) -> list[str]:
+    def _paths(self, word: Word, at: int) -> list[str]:
         """The real paths that a word may name, an option's value too; those that a pattern stands for."""
-        found = self._known.get(word)
+        found = self._known.get((word, at))
         if found is None:
-            found = self._known[word] = self._named_by(word)
+            found = self._known[(word, at)] = self._named_by(word, at)
         return found
 
-    def _named_by(self, word: Word) -> list[str]:
-        texts = [word.text]
-        if word.text.startswith("-"):
-            texts = [word.text.partition("=")[2], word.text[2:]]
-        else:
-            texts += [word.text.partition(mark)[2] for mark in ("=", ":") if mark in word.text]
+    def _named_by(self, word: Word, at: int) -> list[str]:
         found: dict[str, None] = {}
+        texts = [each for text in self._texts(word, at) or () for each in _parts(text)]
         for folder in self._folders:
-            if not word.fixed:
-                if word.raw.startswith("<("):
-                    continue
-                if known := self._loops.get(word.variable):
-                    for each in known:
-                        found |= dict.fromkeys(self._paths(each))
-                if word.raw:
-                    import glob
-
-                    raw = os.path.expanduser(word.raw)
-                    found |= {real(raw, folder): None}
-                    for name in islice(glob.iglob(raw, root_dir=folder, include_hidden=True), NAMES):
-                        found[real(name, folder)] = None
-                continue
             for text in texts:
-                if text and "\n" not in text and len(text) < 4_096:
+                if text and "\n" not in text and "\0" not in text and len(text) < 4_096:
                     found[real(text, folder)] = None
+            if word.raw and not word.raw.startswith("<("):
+                import glob
+
+                raw = os.path.expanduser(word.raw)
+                found[real(raw, folder)] = None
+                for name in islice(glob.iglob(raw, root_dir=folder, include_hidden=True), NAMES):
+                    found[real(name, folder)] = None
         return list(found)
+
+
+def _parts(text: str) -> Iterator[str]:
+    """What of a word may be a file's name: all of it, and what stands around its marks (`-Ffile=@.env`, `if=.env`)."""
+    if text.startswith("-"):
+        yield text[2:]
+    else:
+        yield text
+    if marks := list(islice(re.finditer("[=:@,]", text), 8)):
+        yield from (text[mark.end() :] for mark in marks)
+        yield from re.split("[=:@,]", text)
+
+
+def _sets_within(line: Line) -> bool:
+    """Whether a script within the line sets variables, so that a name may mean two of them."""
+    return any(inner.parsed.set_ or inner.parsed.loops for running in line.runs for inner in running.lines())
 
 
 def _strict(rules: Rules | None, family: Literal["read", "write"]) -> list[Rule]:

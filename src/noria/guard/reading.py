@@ -8,63 +8,22 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from typing import Literal
 
-import msgspec
-
+from noria.guard.args import Arg, Bad, fixed
 from noria.guard.command import Simple, Word
-
-
-class Arg(msgspec.Struct, frozen=True):
-    """An argument. `fixed`: exactly this text. `name`: one that is not known, but no option. `pattern`: file names,
-    one of which may look like an option. `unknown`: anything."""
-
-    text: str
-    kind: Literal["fixed", "name", "pattern", "unknown"] = "fixed"
-
+from noria.guard.git_reads import git_reads
+from noria.guard.sed_awk import awk_program, sed_script
 
 Check = Callable[[Sequence[Arg]], bool]
 
 
-class Bad(msgspec.Struct, frozen=True):
-    """Options that do more than read: long names, and letters. GNU tools take any beginning of a long name, and letters
-    in one cluster: what could be meant counts. `operands`: how many there may be (a further one is written to)."""
-
-    long: tuple[str, ...] = ()
-    letters: str = ""
-    operands: int = 1_000
-
-    def allows(self, args: Sequence[Arg]) -> bool:
-        """Whether none of them is given."""
-        operands, over = 0, False
-        for arg in args:
-            if arg.kind == "unknown":
-                return False
-            if arg.kind == "pattern" and (self.operands < 1_000 or not over):
-                return False
-            if over or arg.kind != "fixed" or not arg.text.startswith("-") or arg.text == "-":
-                operands += 1
-            elif arg.text == "--":
-                over = True
-            elif self._bad(arg.text):
-                return False
-        return operands <= self.operands
-
-    def _bad(self, option: str) -> bool:
-        if option.startswith("--"):
-            name = option[2:].partition("=")[0]
-            return any(bad.startswith(name) for bad in self.long)
-        single = option[1:].partition("=")[0]
-        return any(letter in option[1:] for letter in self.letters) or any(single == bad for bad in self.long)
-
-
 # Every option and every argument of these only reads.
 _ANY = frozenset((
-    "cat", "head", "tail", "wc", "ls", "pwd", "basename", "dirname", "realpath", "readlink", "stat", "du", "df", "cut",
+    "cat", "head", "tail", "ls", "pwd", "basename", "dirname", "realpath", "readlink", "stat", "df", "cut",
     "tr", "nl", "tac", "rev", "comm", "cmp", "md5sum", "sha1sum", "sha224sum", "sha256sum", "sha384sum",
     "sha512sum", "b2sum", "cksum", "sum", "seq", "id", "whoami", "groups", "uname", "arch", "nproc", "printenv",
     "which", "type", "uptime", "free", "ps", "pgrep", "fold", "fmt", "expand", "unexpand", "paste", "join", "od",
-    "hexdump", "strings", "column", "jq", "zcat", "tty", "getconf", "locale", "factor", "numfmt",
+    "hexdump", "strings", "column", "jq", "zcat", "tty", "base64", "base32", "getconf", "locale", "factor", "numfmt",
     "tsort", "pathchk", "logname", "users", "who", "lscpu", "lsblk",
 ))  # fmt: skip
 
@@ -73,34 +32,17 @@ _FREE = frozenset(("echo", "true", "false", ":", "sleep", "command -v", "exit"))
 
 _BAD: dict[str, Bad] = {
     **dict.fromkeys(("grep", "egrep", "fgrep"), Bad(("dereference-recursive",), "R")),
+    "wc": Bad(("files0-from",), loose=True),
+    "du": Bad(("files0-from", "dereference", "dereference-args"), "LDH", loose=True),
     "sort": Bad(("output", "temporary-directory", "compress-program", "files0-from"), "oT"),
     "uniq": Bad(operands=1),
-    "xxd": Bad(("revert",), "r", operands=1),
     "tree": Bad(("output",), "oRl"),
     "file": Bad(("compile", "magic-file", "uncompress"), "CmzZ"),
     "rg": Bad(("pre", "pre-glob", "hostname-bin", "search-zip", "follow"), "zL"),
     "fd": Bad(("exec", "exec-batch", "follow"), "xXL"),
     "fdfind": Bad(("exec", "exec-batch", "follow"), "xXL"),
-    "unzip": Bad(operands=1_000),
 }
 
-_GIT_BAD = ("output", "ext-diff", "textconv", "filters", "open-files-in-pager", "exec", "upload-pack", "show-signature")
-_GIT: dict[str, Bad] = {
-    name: Bad((*_GIT_BAD, "exec-path"), letters)
-    for name, letters in (
-        ("status", ""), ("log", ""), ("diff", ""), ("show", ""), ("shortlog", ""), ("rev-parse", ""), ("rev-list", ""),
-        ("ls-files", ""), ("ls-tree", ""), ("cat-file", ""), ("blame", ""), ("describe", ""), ("merge-base", ""),
-        ("name-rev", ""), ("for-each-ref", ""), ("show-ref", ""), ("diff-tree", ""), ("diff-index", ""),
-        ("diff-files", ""), ("whatchanged", ""), ("count-objects", ""), ("check-ignore", ""), ("check-attr", ""),
-        ("cherry", ""), ("range-diff", ""), ("grep", "O"), ("version", ""), ("show-branch", ""),
-    )
-}  # fmt: skip
-_SED_ADDRESS = r"(?:\d+|\$|/[^/\\\n]*/)"
-_SED_PART = re.compile(
-    rf"\s*(?:{_SED_ADDRESS}(?:,(?:{_SED_ADDRESS}|\+\d+))?\s*!?\s*)?"
-    r"(?:[pdq=]|s([/|#,:])(?:(?!\1)[^\\\n]|\\[^\n])*\1(?:(?!\1)[^\\\n]|\\[^\n])*\1[gpiI0-9]*)\s*"
-)
-_AWK_RUNS = re.compile(r"[>|@]|system|getline|close|fflush|\bprintf?\s*\(?[^;}\n]*>|ENVIRON")
 _VERSIONS = frozenset((
     "python", "python3", "pip", "pip3", "node", "npm", "npx", "pnpm", "yarn", "cargo", "rustc", "go", "gcc", "g++",
     "clang", "cc", "make", "cmake", "java", "javac", "ruby", "perl", "php", "bash", "git", "docker", "uv", "ruff",
@@ -132,14 +74,9 @@ def _plain(name: str) -> str:
 # -- those whose arguments need a look ---------------------------------------------------------------------------
 
 
-def _fixed(args: Sequence[Arg]) -> list[str] | None:
-    """The texts, where all are fixed."""
-    return [a.text for a in args] if all(a.kind == "fixed" for a in args) else None
-
-
 def _test(args: Sequence[Arg]) -> bool:
     """`-v` and `-R` take a name with a subscript, in which commands may stand; what is not known may be that."""
-    return all(a.kind != "unknown" and a.text not in ("-v", "-R") for a in args)
+    return all(a.kind in ("fixed", "name") and a.text not in ("-v", "-R") for a in args)
 
 
 def _printf(args: Sequence[Arg]) -> bool:
@@ -147,7 +84,7 @@ def _printf(args: Sequence[Arg]) -> bool:
 
 
 def _date(args: Sequence[Arg]) -> bool:
-    texts = _fixed(args)
+    texts = fixed(args)
     if texts is None:
         return False
     quiet = re.compile(r"\+.*|-[uR]+|--(utc|universal|rfc-email|iso-8601(=\w+)?|rfc-3339=\w+|date=.*)", re.DOTALL)
@@ -188,31 +125,63 @@ def _find(args: Sequence[Arg]) -> bool:
 
 
 def _sed(args: Sequence[Arg]) -> bool:
-    """With one script, of printing, deleting and replacing alone: no `w`, `e`, `r`, no option that writes."""
-    script = ""
-    for arg in args:
-        if arg.kind in ("unknown", "pattern") or (arg.kind == "name" and not script):
-            return False
-        if arg.kind == "name" or re.fullmatch(r"-[nErsuz]+", arg.text):
-            continue
-        if arg.text.startswith("-"):
-            return False
-        script = script or arg.text
-    return bool(script) and _sed_script(script)
-
-
-def _sed_script(script: str) -> bool:
+    """With scripts of printing, deleting and replacing alone: no `w`, `e`, `r`, no option that writes."""
+    scripts: list[str] = []
+    bare, told = list[str](), False  # the first word is the script, where no option gives one
     at = 0
-    while at < len(script):
-        found = _SED_PART.match(script, at)
-        if found is None or found.end() == at:
+    while at < len(args):
+        arg = args[at]
+        at += 1
+        if arg.kind in ("unknown", "pattern"):
             return False
-        at = found.end()
-        if at < len(script):
-            if script[at] not in ";\n":
+        if arg.kind == "name":
+            if not (told or bare):
                 return False
-            at += 1
-    return True
+        elif found := re.fullmatch(r"-[nErsuz]*e(.*)|--expression=(.*)", arg.text, re.DOTALL):
+            script = found.group(1) or found.group(2)
+            if not script:
+                if at >= len(args) or args[at].kind != "fixed":
+                    return False
+                script, at = args[at].text, at + 1
+            scripts.append(script)
+            told = True
+        elif arg.text.startswith("-") and not re.fullmatch(r"-[nErsuz]+|--(quiet|silent|regexp-extended)", arg.text):
+            return False
+        elif not arg.text.startswith("-"):
+            bare.append(arg.text)
+    if not told and bare:
+        scripts.append(bare[0])
+    return bool(scripts) and all(map(sed_script, scripts))
+
+
+def _xxd(args: Sequence[Arg]) -> bool:
+    """A second name is written to."""
+    texts, operands = fixed(args), 0
+    while texts:
+        text = texts.pop(0)
+        if text in ("-c", "-g", "-l", "-o", "-s", "-cols", "-len", "-seek"):
+            texts = texts[1:]
+        elif not text.startswith("-") or text == "-":
+            operands += 1
+        elif not re.fullmatch(r"-[abeiuEpC]|-[cglos]-?\w+|-(ps|plain|postscript|bits|include|upper)", text):
+            return False
+    return texts is not None and operands <= 1
+
+
+def _read(args: Sequence[Arg]) -> bool:
+    """Into variables of the line's own, from its input."""
+    texts = fixed(args)
+    if texts is None:
+        return False
+    while texts and texts[0].startswith("-"):
+        option = texts.pop(0)
+        if option in ("-d", "-n", "-N", "-p", "-t"):
+            if not texts:
+                return False
+            texts.pop(0)
+        elif not re.fullmatch(r"-[rs]+", option):
+            return False
+    return all(re.fullmatch(r"[a-z_][a-z0-9_]*", t) for t in texts)
 
 
 def _awk(args: Sequence[Arg]) -> bool:
@@ -225,47 +194,13 @@ def _awk(args: Sequence[Arg]) -> bool:
                 return False
         elif not re.fullmatch(r"-F.+|-v\w+=.*", option):
             return False
-    if not rest or rest[0].kind != "fixed" or _AWK_RUNS.search(rest[0].text):
+    if not rest or rest[0].kind != "fixed" or not awk_program(rest[0].text):
         return False
     return all(a.kind in ("fixed", "name") and not a.text.startswith("-") for a in rest[1:])
 
 
-def _git(args: Sequence[Arg]) -> bool:
-    rest = list(args)
-    while rest and rest[0].kind == "fixed" and rest[0].text in ("--no-pager", "-P", "--no-optional-locks"):
-        rest.pop(0)
-    if not rest or rest[0].kind != "fixed":
-        return False
-    name, rest = rest[0].text, rest[1:]
-    if name in _GIT:
-        return _GIT[name].allows(rest)
-    texts = _fixed(rest)
-    if texts is None:
-        return False
-    match name:
-        case "branch":
-            return all(re.fullmatch(_BRANCH, t) for t in texts) or texts[:1] in (["--list"], ["-l"], ["--contains"])
-        case "tag":
-            return not texts or (texts[0] in ("-l", "--list", "-n") and not any(t.startswith("-d") for t in texts))
-        case "remote":
-            return not texts or texts in (["-v"], ["--verbose"]) or texts[0] == "get-url"
-        case "config":
-            return texts[:1] in (["--get"], ["--get-all"], ["--get-regexp"], ["--list"], ["-l"], ["get"], ["list"])
-        case "stash":
-            return texts[:1] == ["list"]
-        case "worktree":
-            return texts[:1] == ["list"]
-        case "reflog":
-            return not texts or texts == ["show"]
-        case _:
-            return False
-
-
-_BRANCH = r"-[arvl]+|--(list|all|remotes|show-current|verbose|merged|no-merged|column|no-color|sort=\S+|format=.*)"
-
-
 def _pip(args: Sequence[Arg]) -> bool:
-    texts = _fixed(args)
+    texts = fixed(args)
     return bool(texts) and texts[0] in ("list", "show", "freeze", "check") and all(
         not t.startswith("-") or t in ("-f", "--files", "--outdated") for t in texts[1:]
     )  # fmt: skip
@@ -287,10 +222,13 @@ _CHECKS: dict[str, Check] = {
     "awk": _awk,
     "gawk": _awk,
     "mawk": _awk,
-    "git": _git,
+    "git": git_reads,
     "pip": _pip,
     "pip3": _pip,
     "yq": _yq,
+    "xxd": _xxd,
+    "read": _read,
+    "env": lambda args: not args,
     "unzip": lambda args: args[:1] in ([Arg("-l")], [Arg("-Z1")]) and len(args) == 2 and args[1].kind != "unknown",
 }
 
@@ -307,7 +245,7 @@ def unwrapped(command: Simple) -> Simple:
         if inner is None:
             break
         words = inner
-    return Simple(words, command.assigned)
+    return Simple(words, command.assigned, command.at)
 
 
 def _inner(words: tuple[Word, ...]) -> tuple[Word, ...] | None:

@@ -18,6 +18,15 @@ _RUNS = frozenset((
     "filter.smudge", "filter.process", "include.path", "includeif.path", "interactive.difffilter", "gpg.program",
     "remote.promisor", "extensions.partialclone", "extensions.worktreeconfig", "log.showsignature",
 ))  # fmt: skip
+# The same for what no command that shows things asks for: helpers, drivers, and places where commands are looked up.
+_RUNS_TOO = frozenset((
+    "browser.cmd", "browser.path", "credential.helper", "difftool.cmd", "difftool.path", "gpg.defaultkeycommand",
+    "guitool.cmd", "hook.command", "init.templatedir", "instaweb.browser", "instaweb.httpd", "man.cmd", "man.path",
+    "merge.driver", "mergetool.cmd", "mergetool.path", "protocol.allow", "remote.proxy", "remote.receivepack",
+    "remote.uploadpack", "remote.vcs", "sendemail.cccmd", "sendemail.headercmd", "sendemail.sendmailcmd",
+    "sendemail.smtpserver", "sendemail.tocmd", "sequence.editor", "submodule.update", "tar.command", "trailer.cmd",
+    "trailer.command", "uploadpack.packobjectshook", "web.browser",
+))  # fmt: skip
 _SECTION = re.compile(r'\[\s*([\w.-]+)(?:\s+"(?:[^"\\]|\\.)*")?\s*\]')
 _OFF = re.compile(r"\s*=\s*(false|no|off|0|)\s*$", re.IGNORECASE)
 
@@ -68,7 +77,8 @@ def _keys(text: str) -> list[str]:
 def names_program(key: str) -> bool:
     """Whether the value of a setting (`diff.x.textconv`) is a program that git runs, or a place where one is named."""
     section, _, name = key.lower().partition(".")
-    return f"{section}.{name.rpartition('.')[2]}" in _RUNS or section == "pager"
+    plain = f"{section}.{name.rpartition('.')[2]}"
+    return plain in _RUNS or plain in _RUNS_TOO or section in ("pager", "alias")
 
 
 def _runs(line: str) -> bool:

@@ -6,14 +6,17 @@ too deeply is unknown.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from functools import lru_cache
 
 import msgspec
 
 from noria.guard.command import Parsed, Redirect, Simple, Word, parse
+from noria.guard.git_runs import git_command
 from noria.guard.globs import UNKNOWN
-from noria.guard.wrappers import git_command, runs
+from noria.guard.ran import parts_of
+from noria.guard.wrappers import runs
 
 DEEPEST = 8  # scripts in scripts, wrappers in wrappers
 
@@ -55,15 +58,17 @@ class Running(msgspec.Struct, frozen=True):
 
 
 class Line(msgspec.Struct, frozen=True):
-    """A command line and what it runs, command by command as in `parsed.commands`."""
+    """A command line and what it runs, command by command as in `parsed.commands`. `programs`: what variables of it
+    name, which others may run."""
 
     parsed: Parsed
     runs: tuple[Running, ...]
     perhaps: bool = False
+    programs: tuple[Line, ...] = ()
 
     def all(self) -> Iterator[Running]:
         """Every command that it may run."""
-        for each in self.runs:
+        for each in (*self.runs, *(run for line in self.programs for run in line.runs)):
             yield from each.all()
 
     def redirects(self) -> Iterator[Redirect]:
@@ -82,8 +87,10 @@ def follow(text: str) -> Line:
 
 def _line(text: str, depth: int, perhaps: bool) -> Line:
     parsed = parse(text)
-    commands = parsed.commands
-    return Line(parsed, tuple(_running(c, parsed.functions, depth, perhaps, True) for c in commands), perhaps)
+    runs = tuple(_running(c, parsed.functions, depth, perhaps, True) for c in parsed.commands)
+    named = [part for text in parsed.programs for part in parts_of(text.replace("'", " "))]
+    programs = tuple(_line(text, depth + 1, True) for text in named) if depth <= DEEPEST else ()
+    return Line(parsed, runs, perhaps, programs)
 
 
 def _running(command: Simple, functions: tuple[str, ...], depth: int, perhaps: bool, loose: bool) -> Running:
@@ -95,7 +102,11 @@ def _running(command: Simple, functions: tuple[str, ...], depth: int, perhaps: b
         (
             each.at,
             _running(
-                Simple(each.words, each.assigned), functions, depth + 1, perhaps or each.perhaps, not each.perhaps
+                Simple(each.words, each.assigned, command.at),
+                functions,
+                depth + 1,
+                perhaps or each.perhaps,
+                not each.perhaps,
             ),
         )
         for each in found.inner
@@ -114,19 +125,24 @@ def joined(words: tuple[Word, ...]) -> str:
 def spellings(words: tuple[Word, ...]) -> Iterator[str]:
     """The texts of a command under which a rule that forbids or asks has to find it: as it is, by its name without a
     folder, and git's without the options before its command."""
-    text = joined(words)
-    yield text
-    if not words or not words[0].fixed:
+    yield joined(words)
+    if not words:
         return
-    folder, slash, name = words[0].text.rpartition("/")
+    first = words[0]
+    if not first.fixed:
+        last = (first.raw or first.after).rpartition("/")
+        if last[1]:  # its folder may be anything, the name behind it is written
+            known = re.split(r"[*?\[{]", last[2])[0]
+            yield joined((Word(known, known == last[2]), *words[1:]))
+        return
+    _, slash, name = first.text.rpartition("/")
     if slash:
         words = (Word(name), *words[1:])
         yield joined(words)
     if name == "git" and (at := git_command(words)) > 1:
         yield joined((words[0], *words[at:]))
-    del folder
 
 
-def loosely(words: tuple[Word, ...]) -> str:
-    """The text in which an unknown word may also be none, or several."""
-    return joined(words).replace(f" {UNKNOWN}", UNKNOWN)
+def alike(text: str) -> str:
+    """The text of a command in which an unknown word may also be none, or several."""
+    return text.replace(f" {UNKNOWN}", UNKNOWN)

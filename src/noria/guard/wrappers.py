@@ -13,63 +13,49 @@ from collections.abc import Callable, Iterator, Sequence
 
 import msgspec
 
-from noria.guard.command import Word
-from noria.guard.repository import names_program
+from noria.guard.args import Arg
+from noria.guard.command import NAMES_PROGRAM, Word
+from noria.guard.git_runs import git
+from noria.guard.ran import NOTHING, Inner, Runs, Script, made, parts_of, script_of, text_at
+from noria.guard.reading import reads_only
 from noria.guard.wrapper_table import LATER, LAUNCHES, LOOSE, RESERVED, SHELLS, WRAPS, Wrap
 
 QUIET = frozenset(("LC_ALL", "LANG", "LC_CTYPE", "LC_COLLATE", "TZ", "NO_COLOR", "TERM", "COLUMNS", "LINES"))
 """Variables that change how something is shown, no more."""
-REST = "$__unknown"
-"""Stands in a script for what is known only when it runs."""
-
-
-class Inner(msgspec.Struct, frozen=True):
-    """A command that is run: `words`, which begin at `at` of the outer one's words (-1: made up). `perhaps`: it may be
-    run, or be only an argument."""
-
-    words: tuple[Word, ...]
-    at: int = -1
-    assigned: tuple[str, ...] = ()
-    perhaps: bool = False
-
-
-class Script(msgspec.Struct, frozen=True):
-    """A command line that is run. `perhaps`: it may be, or be only an argument."""
-
-    text: str
-    perhaps: bool = False
-
-
-class Runs(msgspec.Struct, frozen=True):
-    """What a command runs. `plain`: it does nothing else, so that these may stand for it. `unknown`: why there may be
-    something that cannot be known."""
-
-    inner: tuple[Inner, ...] = ()
-    scripts: tuple[Script, ...] = ()
-    plain: bool = False
-    unknown: str = ""
-
-
-NOTHING = Runs()
-
-
 _SUBSCRIPTS = frozenset(
     ("printf", "read", "unset", "declare", "typeset", "local", "export", "readonly", "let", "test", "[")
 )
+SCRIPTED = re.compile(r"python[\d.]*|pypy3?|node|deno|bun|perl|ruby|php|lua\w*|tclsh|Rscript|osascript|ed|ex")
+"""What runs a script in a language of its own."""
+STARTS = re.compile(
+    r"system|popen|exec|spawn|subprocess|child_process|pty\.|unlink|rmtree|remove|delete|shell|rmSync|`|%x|^!|[<' \n]!",
+    re.IGNORECASE,
+)
+"""Signs in such a script that it starts programs, or takes files away."""
+TOLD = frozenset((
+    "tar", "gtar", "bsdtar", "rsync", "scp", "sftp", "zip", "vim", "vi", "ex", "view", "nvim", "less", "more", "man",
+    "make", "gmake", "cpio", "split", "emacs", "mutt", "gcc", "cc",
+))  # fmt: skip
+"""What has options that name programs to be run."""
+_SED = re.compile(r"(?:^|[\s;{}!$/|#,:\d])e(?:\s|$)|[/|#,:@!]\w*e\w*\s*(?:$|[;}\n])|^-\w*f|^--file")
 _AWK = re.compile(r"\bsystem\s*\(|\|\s*getline|\|\s*\"|\|&|\"\s*\|")
 
 
 def runs(words: tuple[Word, ...], functions: Sequence[str] = ()) -> Runs:
     """What the command with these words runs. `functions`: those that its line defines."""
-    if not words or not words[0].fixed:
+    if not words:
         return NOTHING
+    if not words[0].fixed:
+        begins = words[0].text.rpartition("/")[2]
+        known = begins in _LOOKS or begins in SHELLS or begins in WRAPS or begins in LOOSE
+        return Runs(unknown=f"whether it is {begins} that is run") if known else NOTHING
     written = words[0].text
     name = written.rpartition("/")[2]
     if written in functions:
         return Runs((Inner(words[1:], 1, perhaps=True),), plain=True) if len(words) > 1 else Runs(plain=True)
     if name in RESERVED:
         return Runs((Inner(words[1:], 1),) if len(words) > 1 else (), unknown=f"what the shell makes of {name}")
-    if name == "coproc" and _text(words, 2) in RESERVED:
+    if name == "coproc" and text_at(words, 2) in RESERVED:
         return Runs((Inner(words[2:], 2),))
     if (look := _LOOKS.get(name)) is not None:
         found = look(words)
@@ -77,11 +63,14 @@ def runs(words: tuple[Word, ...], functions: Sequence[str] = ()) -> Runs:
         found = _shell(words)
     elif name in WRAPS:
         found = _wrapped(name, words)
-    elif name in LOOSE or f"{name} {_text(words, 1)}" in LAUNCHES:
+    elif name in LOOSE or f"{name} {text_at(words, 1)}" in LAUNCHES:
         found = _loose(words)
     elif name in _SUBSCRIPTS:
-        inside = [w.text for w in words[1:] if w.fixed and ("$(" in w.text or "`" in w.text)]
-        found = Runs(scripts=tuple(Script(f": {text}", True) for text in inside))
+        found = _subscripts(name, words)
+    elif name in TOLD:
+        found = _told(words)
+    elif SCRIPTED.fullmatch(name):
+        found = _scripted(name, words)
     else:
         return NOTHING
     if written != name and not written.startswith(("/bin/", "/usr/bin/")):
@@ -89,8 +78,36 @@ def runs(words: tuple[Word, ...], functions: Sequence[str] = ()) -> Runs:
     return found
 
 
-def _text(words: Sequence[Word], at: int) -> str:
-    return words[at].text if at < len(words) and words[at].fixed else ""
+def _told(words: tuple[Word, ...]) -> Runs:
+    """Programs with options that name others: whatever stands in a word with a blank, behind `=`, `!` or a colon."""
+    found = [part for w in words[1:] if " " in w.text for part in parts_of(w.text)]
+    return Runs(scripts=tuple(Script(text, True) for text in found))
+
+
+def _scripted(name: str, words: tuple[Word, ...]) -> Runs:
+    """What a script in the words starts, of which no more is known."""
+    starts = any(STARTS.search(w.text) for w in words[1:] if not re.fullmatch(r"[\w./:=+-]*", w.text))
+    return Runs(unknown=f"what the script of {name} starts") if starts else NOTHING
+
+
+def _subscripts(name: str, words: tuple[Word, ...]) -> Runs:
+    """What evaluates subscripts: `test -v 'a[$(rm f)]'`. What is known only when it runs may be one, but for the
+    operands of tests and what is printed where they stand in quotes."""
+    inside = [w.text for w in words[1:] if w.fixed and ("$(" in w.text or "`" in w.text)]
+    loose = [w for w in words[1:] if not w.fixed]
+    match name:
+        case "test" | "[":
+            loose = [w for w in loose if not w.quoted]
+        case "printf":
+            loose = [w for w in words[1:3] if not w.fixed and not (w.quoted and words[1].text[:2] != "-v")]
+            loose = loose if words[1:2] and (words[1].text.startswith("-v") or not words[1].fixed) else []
+        case "let":
+            loose = [w for w in words[1:] if not re.fullmatch(r"[\d\s+*/=<>()%-]*", w.text)] or loose
+        case _:
+            pass
+    plain = [text.replace('"', "").replace("'", "") for text in inside]
+    scripts = tuple(Script(f": {text}", True) for text in plain)
+    return Runs(scripts=scripts, unknown=f"what {name} makes of what it is given" if loose else "")
 
 
 # -- wrappers by their table -------------------------------------------------------------------------------------
@@ -102,8 +119,11 @@ def _wrapped(name: str, words: tuple[Word, ...]) -> Runs:
     if at < 0:
         return msgspec.structs.replace(_loose(words), unknown=f"what {name} runs, for its options are not known,")
     assigned: list[str] = []
+    programs: list[Script] = []
     while wrap.assigns and (found := re.match(r"([A-Za-z_]\w*)=", _begin(words, at))):
         assigned.append(found.group(1))
+        if NAMES_PROGRAM.fullmatch(found.group(1)):
+            programs.append(Script(words[at].text[found.end() :], True))
         at += 1
     options = words[1:at]
     at += wrap.operands
@@ -113,7 +133,7 @@ def _wrapped(name: str, words: tuple[Word, ...]) -> Runs:
     inner = words[at:]
     if name == "xargs":
         inner = _given(options, inner)
-    return Runs((Inner(inner, at, tuple(assigned)),), plain=plain)
+    return Runs((Inner(inner, at, tuple(assigned)),), tuple(programs), plain=plain)
 
 
 def _begin(words: Sequence[Word], at: int) -> str:
@@ -156,7 +176,7 @@ def _given(options: Sequence[Word], inner: tuple[Word, ...]) -> tuple[Word, ...]
     mark = ""
     for at, word in enumerate(options):
         if found := re.fullmatch(r"-\w*I(.*)|--replace(?:=(.*))?", word.text):
-            mark = found.group(1) or found.group(2) or (_text(options, at + 1) if word.text[1:2] != "-" else "{}")
+            mark = found.group(1) or found.group(2) or (text_at(options, at + 1) if word.text[1:2] != "-" else "{}")
     if not mark:
         return (*inner, Word("", fixed=False))
     return tuple(Word(w.text.partition(mark)[0], fixed=False) if mark in w.text else w for w in inner)
@@ -165,23 +185,12 @@ def _given(options: Sequence[Word], inner: tuple[Word, ...]) -> tuple[Word, ...]
 def _loose(words: tuple[Word, ...]) -> Runs:
     """Whatever follows may be run."""
     inner = tuple(Inner(words[at:], at, perhaps=True) for at in range(1, min(len(words), 40)))
-    scripts = tuple(Script(_script(w), True) for w in words[1:] if " " in w.text or not w.fixed)
+    scripts = tuple(Script(t, True) for w in words[1:] if " " in w.text or not w.fixed for t in parts_of(script_of(w)))
     alone = [word.text for word in words] == ["parallel"]
     return Runs(inner, scripts, unknown="what parallel reads from its input" if alone else "")
 
 
 # -- scripts -----------------------------------------------------------------------------------------------------
-
-
-def _script(word: Word) -> str:
-    return word.text if word.fixed else word.text + REST
-
-
-def _made(words: Sequence[Word], *, plain: bool) -> Runs:
-    """The script that these words make, joined by blanks."""
-    text = " ".join(map(_script, words))
-    unknown = "" if all(w.fixed for w in words) else "a script that is put together when it runs"
-    return Runs(scripts=(Script(text),), plain=plain, unknown=unknown)
 
 
 def _shell(words: tuple[Word, ...]) -> Runs:
@@ -201,34 +210,34 @@ def _shell(words: tuple[Word, ...]) -> Runs:
         at += 1
     plain = plain and set(letters) <= set("ceuxfo")
     if "c" in letters and at < len(words):
-        return _made(words[at : at + 1], plain=plain)
+        return made(words[at : at + 1], plain=plain)
     if at < len(words) and "s" not in letters:
         known = words[at].fixed and words[at].text not in ("/dev/stdin", "/dev/fd/0", "/proc/self/fd/0")
         return NOTHING if known else Runs(unknown="the script that the shell reads")
-    if _text(words, len(words) - 1) in ("--version", "--help"):
+    if text_at(words, len(words) - 1) in ("--version", "--help"):
         return NOTHING
     return Runs(unknown="what the shell reads from its input")
 
 
 def _bare(words: tuple[Word, ...]) -> tuple[Word, ...]:
     """The same, without a `--` that ends the options of what has none."""
-    return (words[0], *words[2:]) if _text(words, 1) == "--" else words
+    return (words[0], *words[2:]) if text_at(words, 1) == "--" else words
 
 
 def _eval(words: tuple[Word, ...]) -> Runs:
-    return _made(_bare(words)[1:], plain=True)
+    return made(_bare(words)[1:], plain=True)
 
 
 def _trap(words: tuple[Word, ...]) -> Runs:
     words = _bare(words)
     if len(words) < 3 or words[1].text.startswith("-"):
         return Runs(plain=False)
-    return _made(words[1:2], plain=True)
+    return made(words[1:2], plain=True)
 
 
 def _alias(words: tuple[Word, ...]) -> Runs:
     scripts = [
-        Script(_script(msgspec.structs.replace(w, text=w.text.partition("=")[2]))) for w in words[1:] if "=" in w.text
+        Script(script_of(msgspec.structs.replace(w, text=w.text.partition("=")[2]))) for w in words[1:] if "=" in w.text
     ]
     return Runs(scripts=tuple(scripts), plain=bool(scripts))
 
@@ -243,23 +252,27 @@ def _watch(words: tuple[Word, ...]) -> Runs:
     at = _options(Wrap("bcdegtxprwCh", "nqs"), words)
     if at < 0 or at >= len(words):
         return _loose(words)
-    return _made(words[at:], plain=False)
+    return made(words[at:], plain=False)
 
 
 def _env(words: tuple[Word, ...]) -> Runs:
-    """`env -S 'a b'` takes its words apart itself."""
+    """`env -S 'a b'` takes its words apart itself; `-` alone is `-i`."""
     for at, word in enumerate(words[1:], 1):
-        if found := re.match(r"-\w*S|--split-string(?:=|$)", word.text):
+        name, equals, value = word.text[2:].partition("=")
+        if word.text.startswith("--s") and "split-string".startswith(name):
+            first = (msgspec.structs.replace(word, text=value),) if equals else ()
+            return made((*first, *words[at + 1 :]), plain=False)
+        if found := re.match(r"-[a-zA-Z0]*?S", word.text):
             rest = word.text[found.end() :]
             first = (msgspec.structs.replace(word, text=rest),) if rest or not word.fixed else ()
-            return _made((*first, *words[at + 1 :]), plain=False)
+            return made((*first, *words[at + 1 :]), plain=False)
         if not word.text.startswith("-"):
             break
-    return _wrapped("env", words)
+    return _wrapped("env", (words[0], *(Word("-i") if w == Word("-") else w for w in words[1:])))
 
 
 def _command(words: tuple[Word, ...]) -> Runs:
-    if re.fullmatch(r"-p?[vV]p?", _text(words, 1)):
+    if re.fullmatch(r"-p?[vV]p?", text_at(words, 1)):
         return NOTHING
     return _wrapped("command", words)
 
@@ -294,6 +307,16 @@ def _fd(words: tuple[Word, ...]) -> Runs:
     return NOTHING
 
 
+def _sed(words: tuple[Word, ...]) -> Runs:
+    """`e` runs what stands behind it, or the line that was read."""
+    args = [Arg(w.text) if w.fixed else Arg(w.text, "name") for w in words[1:]]
+    plain = [a for a in args if not re.match(r"-[nErsuz]*i|--in-place", a.text)]
+    if reads_only("sed", plain) or not any(_SED.search(a.text) for a in args):
+        return NOTHING
+    texts = [t for a in args for t in re.findall(r"e[ \t]+([^\n]+)", a.text)]
+    return Runs(scripts=tuple(Script(t, True) for t in texts), unknown="the commands that the sed script runs")
+
+
 def _later(words: tuple[Word, ...]) -> Runs:
     return Runs(unknown=f"what {words[0].text} is given to run later")
 
@@ -305,51 +328,8 @@ def _awk(words: tuple[Word, ...]) -> Runs:
     return NOTHING
 
 
-def _git(words: tuple[Word, ...]) -> Runs:
-    """Programs that its options and some of its commands name."""
-    scripts: list[Script] = []
-    at = git_command(words)
-    for place in range(1, at):
-        if words[place - 1].text == "-c" and "=" in words[place].text:
-            key, _, value = words[place].text.partition("=")
-            certain = value.startswith("!") or (names_program(key) and value not in ("", "false", "0", "cat"))
-            scripts.append(Script(value.removeprefix("!") + ("" if words[place].fixed else REST), not certain))
-    name, rest = _text(words, at), words[at + 1 :]
-    if name == "rebase":
-        for place, word in enumerate(rest):
-            if word.text in ("-x", "--exec") and place + 1 < len(rest):
-                scripts.append(Script(_script(rest[place + 1])))
-            elif word.text.startswith("--exec="):
-                scripts.append(Script(_script(msgspec.structs.replace(word, text=word.text[7:]))))
-    if name == "submodule" and _text(rest, 0) == "foreach":
-        inner = tuple(w for w in rest[1:] if w.text != "--recursive")
-        return Runs(scripts=(*scripts, *_made(inner, plain=False).scripts))
-    if name == "bisect" and _text(rest, 0) == "run":
-        return Runs((Inner(rest[1:], at + 2),), tuple(scripts))
-    if name in ("filter-branch", "difftool", "mergetool", "config"):
-        scripts += [Script(_script(w).removeprefix("!"), True) for w in rest if " " in w.text or not w.fixed]
-    return Runs(scripts=tuple(scripts))
-
-
-def git_command(words: Sequence[Word]) -> int:
-    """Where git's own command stands among the words, behind the options that are git's."""
-    at = 1
-    while at < len(words) and words[at].text.startswith("-"):
-        valued = words[at].text in (
-            "-c",
-            "-C",
-            "--git-dir",
-            "--work-tree",
-            "--namespace",
-            "--config-env",
-            "--exec-path",
-        )
-        at += 2 if valued else 1
-    return min(at, len(words))
-
-
 _LOOKS: dict[str, Callable[[tuple[Word, ...]], Runs]] = {
     "eval": _eval, "trap": _trap, "alias": _alias, "source": _source, ".": _source, "watch": _watch, "env": _env,
-    "command": _command, "find": _find, "gfind": _find, "fd": _fd, "fdfind": _fd, "git": _git, "awk": _awk,
-    "gawk": _awk, "mawk": _awk, "nawk": _awk, **dict.fromkeys(LATER, _later),
+    "command": _command, "find": _find, "gfind": _find, "fd": _fd, "fdfind": _fd, "git": git, "awk": _awk,
+    "sed": _sed, "gsed": _sed, "gawk": _awk, "mawk": _awk, "nawk": _awk, **dict.fromkeys(LATER, _later),
 }  # fmt: skip
