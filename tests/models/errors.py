@@ -123,6 +123,18 @@ ROWS = [
     Row("openai", 400, openai("Invalid 'tools': array too long. Expected an array with maximum length 128, but got an "
                               "array with length 129 instead.", "invalid_request_error", "array_above_max_length",
                               "tools"), "bad_request", culprit="tools"),
+    Row("openai", 400, {"error": {"message": "Invalid 'tools': array too long. Expected an array with maximum length "
+                                  "128, but got an array with length 129 instead."}}, "bad_request"),
+    Row("openai", 400, {"error": {"message": "Invalid 'input': array too long. Expected an array with maximum length "
+                                  "128, but got an array with length 129 instead."}}, "context_overflow"),
+    Row("openai", 400, openai("Request too large: the conversation has 210000 tokens and the model accepts 200000.",
+                              "invalid_request_error"), "context_overflow"),
+    Row("openai", 400, openai("Requested 100000 output tokens, and the model allows 8192.", "invalid_request_error"),
+        "bad_request"),
+    Row("openai", 400, openai("Current length is 9001 while limit is 8192", "invalid_request_error"),
+        "context_overflow"),
+    Row("openai", 400, openai("too many tokens: size limit exceeded by 100 tokens. Try using shorter or fewer inputs.",
+                              "invalid_request_error"), "context_overflow"),
     Row("openai", 400, openai("Invalid 'messages[0].content': string too long. Expected a string with maximum length 10, "
                               "but got a string with length 11 instead.", "invalid_request_error",
                               "string_above_max_length", "messages[0].content"),

@@ -35,12 +35,18 @@ OVERFLOW = (  # the request is longer than the model's window (case I02)
     "`inputs` tokens + `max_new_tokens`", "request_too_large", "tokens_limit_reached", "too long to fit",
     "must be at least 1, got -", "payload size exceeds the limit", "request entity too large", "exceed n_ctx",
     "exceeds n_ctx", "maximum input length", "prompt token count of", "too many input tokens", "max input tokens",
-    "`inputs` must have less than", "max_seq_len",
+    "`inputs` must have less than", "max_seq_len", "size limit exceeded by", "current length is",
 )  # fmt: skip
 LONGER = (  # a pattern; compiled when it is first needed
     r"\b(?:prompt|input|messages?|conversation|history)\b[^.;]{0,60}\b(?:exceed\w*|too (?:long|large)|longer than|"
     r"larger than|greater than)\b[^.;]{0,60}\b(?:tokens?|context|window)\b"
 )
+COUNTED = (  # that many tokens are more than are taken, in whichever words
+    r"\b(?:prompt|input|messages?|conversation|history|request)\b[^.;]{0,60}\b\d[\d,]*[ -]?tokens?\b[^.;]{0,60}"
+    r"\b(?:accepts?|allows?|allowed|limit|maximum|at most|only|supports?)\b"
+)
+A_REPLY = r"max_(?:completion_|output_|new_)?tokens|\b(?:completion|output) tokens"
+"""What is too long is the reply that is asked for."""
 ONE_FIELD = ("string too long", "string_above_max_length", "image", "max_tokens:")
 """What is too long is a field, not the history: no compaction helps."""
 SPENT = (  # certainly no throttling: waiting does not help
@@ -250,8 +256,12 @@ def _overflows(words: str, param: str) -> bool:
     if any(w in words for w in OVERFLOW):
         return True
     if "array_above_max_length" in words or "array too long" in words:
-        return param.partition("[")[0] in ("messages", "input", "contents", "")
-    return bool(re.search(LONGER, words)) and not any(w in words for w in ONE_FIELD)
+        named = re.search(r"invalid ['\"`](\w+)", words)
+        field = param.partition("[")[0] or (named[1] if named else "")
+        return field in ("messages", "input", "contents", "")
+    if any(w in words for w in ONE_FIELD):
+        return False
+    return bool(re.search(LONGER, words) or (re.search(COUNTED, words) and not re.search(A_REPLY, words)))
 
 
 def _no_model(status: int, words: str) -> bool:
