@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -153,3 +154,14 @@ def test_any_sources_can_be_put_in_and_taken_out(old: list[Any], new: list[Any],
     assert json.loads(again)["metadata"] == json.loads(before)["metadata"]
     assert [cell.source for cell in cells(again)] == [cell.source for cell in found]
     assert render(cells(again)) == render(found)
+
+
+def test_a_change_in_very_many_cells_takes_time_for_each_once(tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+    each = [{"cell_type": "code", "metadata": {}, "outputs": [{"text": "o" * 1_000}], "source": ["y\n"]}] * 4_000
+    path = bench.file("n.ipynb", json.dumps({"cells": each, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}))
+    bench.do("read_file", path="n.ipynb")
+    begun = time.monotonic()
+    result = bench.do("edit_file", path="n.ipynb", old_string="y", new_string="z", replace_all=True)
+    assert result.text == "edited n.ipynb (4000 replacements)" and time.monotonic() - begun < 12
+    assert all(cell["source"] == ["z\n"] for cell in json.loads(path.read_text())["cells"])

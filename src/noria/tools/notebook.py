@@ -54,12 +54,13 @@ def with_sources(text: str, change: Callable[[list[str]], tuple[list[str], int]]
     """The notebook's text with the sources that `change` makes of the cells' sources, and what else that returns."""
     found = cells(text)
     sources, done = change([cell.source for cell in found])
+    plain = text.isascii() and "\\u" in text  # whoever wrote it escapes what is beyond ASCII
     pieces: list[str] = []
     at = 0
     for cell, source in zip(found, sources, strict=True):
         if source != cell.source:
             start, end = cell.span
-            pieces += (text[at:start], _written(text, cell, source))
+            pieces += (text[at:start], _written(text, cell, source, plain=plain))
             at = end
     pieces.append(text[at:])
     return "".join(pieces), done
@@ -136,10 +137,10 @@ def _joined(value: Any) -> str:
     return value if isinstance(value, str) else "".join(value) if isinstance(value, list) else ""
 
 
-def _written(text: str, cell: Cell, source: str) -> str:
-    """A new source as JSON, in the form that the old one has; lines that it keeps are kept as they were written."""
+def _written(text: str, cell: Cell, source: str, *, plain: bool) -> str:
+    """A new source as JSON, in the form that the old one has; lines that it keeps are kept as they were written.
+    `plain`: what is beyond ASCII is escaped."""
     start, end = cell.span
-    plain = text.isascii() and "\\u" in text  # whoever wrote it escapes what is beyond ASCII
     if text[start] != "[":
         return json.dumps(source, ensure_ascii=plain)
     spans = [(at, _decode(text, at)[1]) for at in _items(text, start)]
