@@ -90,6 +90,7 @@ class Hands:
         """Return when nothing that was cancelled is left."""
         while left := [*self._tasks.values(), *self._reaping]:
             await asyncio.gather(*left, return_exceptions=True)
+            await asyncio.sleep(0)  # from Python 3.12 on what has ended is gathered without a turn of the loop
         await self.early.ended()
 
     async def _tool(self, run: fx.RunTool, ticket: Ticket) -> None:
