@@ -112,6 +112,20 @@ def history_of(bodies: list[tuple[str, tuple[str, ...]]], summary: str) -> Trans
     return transcript(*entries)
 
 
+@pytest.mark.case("I02")
+@pytest.mark.parametrize("reported", [1, 10, 100, 1_500])
+@pytest.mark.parametrize("ratio", [250, 1_000])
+def test_a_server_that_always_reports_the_same_few_tokens(reported: int, ratio: int) -> None:
+    """What it says of an overflow is true nevertheless: the history gets smaller, by its own measure."""
+    history = transcript(prompt("mend it"), *(step(k, said="think " * 400) for k in range(6)))
+    asked = request(history, cause="overflow", context=reported, ratio=ratio)
+    done = expect_success(compact(asked))
+    assert done.size * 1_000 < reported * PROGRESS and len(shrunk(asked, done)) < len(history) - 2
+    history = transcript(prompt("mend it"), *(step(k, "x" * 4_000) for k in range(6)))
+    asked = request(history, cause="overflow", context=reported, ratio=ratio)
+    assert expect_success(compact(asked)).elide
+
+
 @settings(max_examples=200, deadline=None)
 @given(
     bodies=some.lists(bodies, max_size=30),

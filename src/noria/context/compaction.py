@@ -104,31 +104,36 @@ class PlainCompactor:
 
 
 class _Scale:
-    """Sizes in the machine's tokens, all by the same measure: (overhead + weight) x ratio."""
+    """Sizes in the machine's tokens, all by the same measure: (overhead + weight) x ratio. Where a server reports fewer
+    tokens than any ratio explains (some always report the same few), the measure is what makes its report true."""
 
     def __init__(self, request: CompactRequest) -> None:
-        self._overhead, self._ratio = request.overhead, request.ratio
+        self._overhead = request.overhead
         self.weight = sum(map(weight, request.transcript))
+        self._ratio, self._unit = request.ratio, 1_000
         before = self.size(self.weight)
+        if 0 < request.context < before:
+            self._ratio, self._unit = request.context, self._overhead + self.weight
+            before = request.context
         # After an overflow the window is smaller than was thought, and a person who asks wants it smaller than it is:
         # what there is counts then, not the line.
         line = request.line if request.cause == "line" else min(request.line, request.context, before)
         self.goal = line * GOAL // 1_000
         self.tail = line * TAIL // 1_000
-        self.room = max(0, line * 1_000 // max(1, self._ratio) - self._overhead)
-        self._limit = min(request.context, before) * PROGRESS // 1_000
+        self.room = max(0, line * self._unit // max(1, self._ratio) - self._overhead)
+        self._limit = min(request.context, before) * PROGRESS
 
     def size(self, weight: int) -> int:
         """The context that a history of this weight makes."""
-        return (self._overhead + weight) * self._ratio // 1_000
+        return (self._overhead + weight) * self._ratio // self._unit
 
     def progress(self, weight: int) -> bool:
         """Whether a history of this weight is smaller enough than the one that there is."""
-        return self.size(weight) < self._limit
+        return self.size(weight) * 1_000 < self._limit
 
     def tokens(self, weight: int) -> int:
         """What an entry of this weight adds to the context."""
-        return weight * self._ratio // 1_000
+        return weight * self._ratio // self._unit
 
 
 def _elision(request: CompactRequest, scale: _Scale) -> Compaction | None:
