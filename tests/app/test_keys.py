@@ -91,6 +91,7 @@ def test_a_command_that_leaves_something_running_has_printed_its_key(tmp_path: P
         ("key_env = 'A'", {"A": "k1"}, "check A and --base-url"),
         ("key_command = 'echo k1'", {}, "check key_command of the model and"),
         ("", {"OPENAI_API_KEY": "k1"}, "check OPENAI_API_KEY \\(or key_env of the model\\) and"),
+        ("key_env = 'A'\nbase_url = 'http://127.0.0.1:9/v1'", {}, "no key was sent: set A, and check --base-url"),
         ("base_url = 'https://openrouter.ai/api/v1'", {"OPENROUTER_API_KEY": "k1"}, "check OPENROUTER_API_KEY "),
     ],
 )

@@ -43,6 +43,8 @@ def explain(reason: str, detail: str, endpoint: Endpoint, wait: int = 0) -> str:
     if not endpoint.model:  # an object of the program's own answers: there is no server to look at
         own = {"model": endpoint.name, "url": endpoint.name, "dialect": "", "key": "its key"}
         return " ".join(detail.split())[:500] or what.format(**own)
+    if reason == "auth" and not (endpoint.key or endpoint.headers or "@" in endpoint.base_url):
+        advice = "no key was sent: set {key}, and check --base-url"
     if wait:
         advice = f"it asks to wait {_span(wait)}: try again then, or choose another --model"
     url = shown_url(endpoint.base_url)
