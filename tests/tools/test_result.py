@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from pathlib import Path
 
 import msgspec
@@ -279,3 +280,11 @@ def test_the_texts_about_what_is_kept_agree(tmp_path: Path) -> None:
     output.feed(bytes(40_000))
     text, _ = output.text()
     assert "; the whole is in " in text and "read_file" not in text and "xxd" in text
+
+
+def test_a_line_that_is_erased_again_and_again_takes_no_long_time() -> None:
+    begun = time.monotonic()
+    for erased in ("abc\x1b[1K", "abc\x1b[2K", "\x1b[2Kabc", "abc\x1b[K\b\b"):
+        assert len(overwritten(erased * 100_000 + "\rend")) < 2_000_000
+    assert time.monotonic() - begun < 20
+    assert overwritten("".join(f"\x1b[2K\r{n} %" for n in range(50_000))) == "49999 %"

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import re
 
+BLANKS = 1_000_000  # blanks that are put into one line, all the times that it is erased together; then none
+
 # What moves within a line: back to its begin, one back, erase to its end, erase it whole; other escapes take no room.
 _MOVES = re.compile(
     r"(\r|\x08|\x1b\[0?K|\x1b\[[12]K|\x1b\[1?G"
@@ -30,10 +32,12 @@ def _settled(line: str) -> str:
 
 def _line(line: str) -> str:
     shown: list[str] = []
-    at = 0
+    at, room = 0, BLANKS
     for k, piece in enumerate(_MOVES.split(line)):
         if k % 2 == 0:
             if piece and at > len(shown):
+                room -= at - len(shown)
+                at = at if room > 0 else len(shown)
                 shown += " " * (at - len(shown))
             shown[at : at + len(piece)] = piece
             at += len(piece)
@@ -50,5 +54,7 @@ def _line(line: str) -> str:
         elif piece == "\x1b[2K":
             shown.clear()
         elif piece == "\x1b[1K":
-            shown[:at] = " " * min(at, len(shown))
+            room -= min(at, len(shown))
+            shown[:at] = " " * min(at, len(shown)) if room > 0 else ""
+            at = at if room > 0 else 0
     return "".join(shown)
