@@ -22,7 +22,7 @@ from noria.models.servers import profile_of
 from tests.models.kit import TOOL, call, endpoint, history, ok, prompt, step
 
 GOLDEN = Path(__file__).parent / "golden"
-PNG = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + b"x" * 12
+PNG = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\1\0\0\0\1" + b"x" * 4
 PICTURE = Image("sha256:png", "image/png", len(PNG))
 GONE = Image("sha256:gone", "image/png", 7)
 ODD = Image("sha256:png", "image/tiff", 9)

@@ -20,7 +20,7 @@ from noria.models.catalog import Profile
 from noria.models.chat import Chat
 from tests.models.kit import TOOL, call, endpoint, history, messages, ok, prompt, step
 
-PNG = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + b"x" * 12
+PNG = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\1\0\0\0\1" + b"x" * 4
 
 
 class Store:

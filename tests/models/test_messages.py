@@ -348,3 +348,29 @@ def test_the_server_s_own_tools_stand_with_noria_s(name: str) -> None:
     if name != "gemini":
         assert first == search
     assert name != "messages" or rest[0]["cache_control"] == {"type": "ephemeral"}
+
+
+# -- images that it does not take --------------------------------------------------------------------------------
+
+
+class Large:
+    """A store with a wide image, and any bytes for what is large."""
+
+    def get(self, digest: str) -> bytes:
+        return PNG[:16] + (8_001).to_bytes(4) + PNG[20:] if digest == "sha256:wide" else PNG
+
+
+@pytest.mark.seed("X08")
+@pytest.mark.case("A04")
+def test_an_image_that_the_api_would_refuse_is_told_instead() -> None:
+    """X08: the result and its id stay. One that fits goes along beside those that do not."""
+    large = Image("sha256:large", "image/png", (5 << 20) * 3 // 4 + 1)
+    pictures = (large, Image("sha256:wide", "image/png", 24), Image("sha256:small", "image/png", len(PNG)))
+    look = step("", (call("c1_0"), Result("c1_0", "ok", pictures)))
+    told = MessagesDialect(endpoint(dialect="messages"), (TOOL,), Large()).body("", history(prompt("x"), look), "free")
+    result = json.loads(told)["messages"][2]["content"][0]
+    assert [part["type"] for part in result["content"]] == ["text", "image"]
+    assert (
+        "left out: this model takes no more than 3,932,160 bytes: make a smaller copy" in result["content"][0]["text"]
+    )
+    assert "no more than 8000 pixels on a side" in result["content"][0]["text"]

@@ -115,6 +115,7 @@ MESSAGES: dict[str, Change] = {
         "m[2]['content'][1]['content'][1]['source']['data'] = base64.b64encode(base64.b64decode(PNG) + bytes(4 << 20))"
         ".decode()"
     ),
+    "image-sides": "m[0]['content'] = [m[2]['content'][1]['content'][1]] * 100",
     "sources": (
         "m[2]['content'][1]['content'][1]['source']['data'] = base64.b64encode(base64.b64decode(PNG)[:8] * 6).decode()"
     ),

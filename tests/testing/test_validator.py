@@ -101,6 +101,14 @@ def test_legal_in_other_ways() -> None:
     assert check("gemini", gemini, model=MODEL, profiles=["signed"], issued=issued()) == []  # an older turn is free
 
 
+def test_an_image_that_is_too_wide() -> None:
+    body = legal("messages")
+    source = body["messages"][2]["content"][1]["content"][1]["source"]
+    wide = base64.b64decode(PNG)
+    source["data"] = base64.b64encode(wide[:16] + (8_001).to_bytes(4) + wide[20:]).decode()
+    assert seen("messages", body, HEADERS, MODEL, []) == ["messages-image-sides"]
+
+
 @pytest.mark.case("A06")
 @pytest.mark.parametrize("dialect", ["responses", "messages", "gemini"])
 @pytest.mark.parametrize(("key", "model"), [("another key", MODEL), ("the key of the tests", "another-model")])

@@ -145,6 +145,8 @@ class MessagesDialect(Spoken[Kept, Messages]):
     )
     ids: ClassVar[str] = ID
     types: ClassVar[frozenset[str] | None] = USUAL
+    most_image: ClassVar[int] = (5 << 20) * 3 // 4  # 5 MB of base64 (anthropics/claude-code#19631)
+    widest_image: ClassVar[int] = 8_000  # Claude docs, Vision
 
     def _begin(self) -> None:
         self._system: tuple[str, bytes] | None = None

@@ -22,7 +22,8 @@ PDF = "application/pdf"
 
 class Pictures:
     """The images that can be sent: `taken` says whether this model takes any, `types` which (None: all). `documents`:
-    whether it takes PDF, where `types` do not say so."""
+    whether it takes PDF, where `types` do not say so. `most`: bytes that an image may have, `widest`: pixels on a side;
+    0 is no limit."""
 
     def __init__(
         self,
@@ -31,7 +32,10 @@ class Pictures:
         taken: bool = True,
         types: frozenset[str] | None = None,
         documents: bool = False,
+        most: int = 0,
+        widest: int = 0,
     ) -> None:
+        self._most, self._widest = most, widest
         self._documents = documents or (types is not None and PDF in types)
         self._images = images
         self._taken = taken
@@ -48,7 +52,17 @@ class Pictures:
             return words.image_note(image, words.NO_IMAGES)
         elif self._types is not None and image.media_type not in self._types:
             return words.image_note(image, words.ODD_IMAGE.format(types=_listed(self._types)))
-        return words.image_note(image, words.GONE) if self._bytes(image) is None else ""
+        elif self._most and image.size > self._most:
+            return words.image_note(image, words.LARGE_IMAGE.format(most=self._most))
+        data = self._bytes(image)
+        if data is None:
+            return words.image_note(image, words.GONE)
+        if self._widest and image.media_type != PDF:
+            from noria.core.images import image_size  # few transcripts have images
+
+            if max(image_size(data)) > self._widest:
+                return words.image_note(image, words.WIDE_IMAGE.format(widest=self._widest))
+        return ""
 
     def shown(self, content: Sequence[Part]) -> list[Image]:
         """The images that are sent as images."""

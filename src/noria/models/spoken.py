@@ -85,15 +85,18 @@ class Spoken(ABC, Generic[K, L]):
     """The base of a dialect: `K` is what it keeps of an entry, `L` its list of messages (`Listed[K]`).
 
     `path`: where requests go, below the base URL. `optional`: what of a request can be left out when the server
-    refuses it by name. `ids`: the call ids that it takes, as a pattern; `types`: the images (None: all). A dialect
-    has `_new` (an empty list), `_joined` (the body), `_tool`, `_prompt`, `_step` and `_say` (an entry's bytes), `_text`
-    and `_picture` (one part of a user's message).
+    refuses it by name. `ids`: the call ids that it takes, as a pattern; `types`: the images (None: all), `most_image`
+    and `widest_image`: their bytes, and pixels on a side (0: any). A dialect has `_new` (an empty list), `_joined` (the
+    body), `_tool`, `_prompt`, `_step` and `_say` (an entry's bytes), `_text` and `_picture` (one part of a user's
+    message).
     """
 
     path: ClassVar[str] = ""
     optional: ClassVar[frozenset[str]] = frozenset()
     ids: ClassVar[str] = ""
     types: ClassVar[frozenset[str] | None] = None
+    most_image: ClassVar[int] = 0
+    widest_image: ClassVar[int] = 0
     _in_one = False
 
     def __init__(
@@ -123,8 +126,9 @@ class Spoken(ABC, Generic[K, L]):
             self._take(fact)
         self._called = Names(tool.name for tool in tools)
         self._pictures = Pictures(
-            images, taken=self._profile.images, types=self.types, documents=self._profile.documents
-        )
+            images, taken=self._profile.images, types=self.types, documents=self._profile.documents,
+            most=self.most_image, widest=self.widest_image,
+        )  # fmt: skip
         self._begin()
         self._forget()
 

@@ -24,6 +24,10 @@ GONE = "left out: its bytes are gone"
 NO_IMAGES = "left out: this model takes no images"
 NO_DOCUMENTS = "left out: this model takes no documents"
 ODD_IMAGE = "left out: this model takes {types}"
+LARGE_IMAGE = "left out: this model takes no more than {most:,} bytes: make a smaller copy"
+WIDE_IMAGE = (
+    "left out: this model takes no more than {widest} pixels on a side: make a smaller copy, or cut it in parts"
+)
 
 CODES: dict[Code, str] = {
     "": "",

@@ -154,6 +154,20 @@ def image_size(request: Request) -> Problem | None:
     return None
 
 
+@TABLE.rule("anthropics/claude-code#4778; Claude docs, Vision")
+def image_sides(request: Request) -> Problem | None:
+    """An image has no side of more than 8,000 pixels, and there are 100 images at most."""
+    every = list(_sources(request, "image"))
+    for where, block in every:
+        source = obj(block, "source")
+        data = source.get("data")
+        begun = pictures.decoded(data[:64]) if isinstance(data, str) and source.get("type") == "base64" else None
+        if begun is not None and max(pictures.sides(begun)) > 8_000:
+            text = "At least one of the image dimensions exceed max allowed size: 8000 pixels"
+            return Problem(f"{where}.base64.data: {text}")
+    return Problem(f"messages: too many images: {len(every)} > 100") if len(every) > 100 else None
+
+
 @TABLE.rule("anthropics/claude-code#56016; " + REFERENCE)
 def sources(request: Request) -> Problem | None:
     """An image or a document has a source: data that is an image (a PDF), the address of one, a file, or text."""

@@ -34,6 +34,13 @@ def kind_of(data: bytes) -> str:
     return next((kind for kind, start in MAGIC.items() if data.startswith(start)), "")
 
 
+def sides(data: bytes) -> tuple[int, int]:
+    """Width and height of a PNG in pixels; (0, 0) of any other."""
+    if not data.startswith(b"\x89PNG") or data[12:16] != b"IHDR":
+        return 0, 0
+    return int.from_bytes(data[16:20]), int.from_bytes(data[20:24])
+
+
 def data_url(url: str) -> tuple[str, bytes | None] | None:
     """Media type and bytes of a data URL; None where it is no such URL in base64."""
     found = re.fullmatch(r"data:([\w.+/-]*);base64,(.*)", url, re.DOTALL)
