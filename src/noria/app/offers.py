@@ -107,7 +107,7 @@ class Offers:
             else:
                 from noria.app.shared import Resting
 
-                model = Resting(lambda: self._chain(specs))
+                model = Resting(lambda: self._chain(specs), self._shared.rested)
         hooked = self._bus.hooked
         return model if hooked is None else hooked.around_model(model)
 
