@@ -85,6 +85,8 @@ def test_a_status_in_prose_is_none() -> None:
             422,
             {"error": "Input validation error: `inputs` tokens + `max_new_tokens` must be <= 9000", "error_type": "v"},
         ),
+        (400, said("too many tokens: total number of tokens in the prompt cannot exceed 128000 - received 130000.")),
+        (400, said("too many tokens: total number of tokens (prompt and prediction) cannot exceed 4081")),
         (500, said("input token count exceeds the maximum number of tokens allowed 9000")),
         (400, {"object": "error", "message": "Please reduce the length of the messages or completion.", "code": 400}),
     ],
@@ -154,6 +156,15 @@ def test_a_404_about_something_else_hints_at_the_address(body: object) -> None:
         (said("Unrecognized request argument supplied: parallel_tool_calls"), "parallel_tool_calls"),
         (said("'stream_options' is not supported"), "stream_options"),
         (said("max_tokens: 100000 > 8192"), "max_tokens"),
+        (
+            said(
+                "[{'type': 'extra_forbidden', 'loc': ('body', 'stream_options'), "
+                "'msg': 'Extra inputs are not permitted', 'input': {}}]"
+            ),
+            "stream_options",
+        ),
+        (said("1 validation error for Request\nstream_options\n  extra fields not permitted"), "stream_options"),
+        (said("Extra inputs are not permitted"), ""),
         (said("Something is wrong"), ""),
         ({"type": "error", "error": {"type": "invalid_request_error", "message": "Could not process image"}}, "image"),
         (said("You uploaded an unsupported image.", code="image_parse_error"), "image"),

@@ -35,7 +35,8 @@ OVERFLOW = (  # the request is longer than the model's window (case I02)
     "`inputs` tokens + `max_new_tokens`", "request_too_large", "tokens_limit_reached", "too long to fit",
     "must be at least 1, got -", "payload size exceeds the limit", "request entity too large", "exceed n_ctx",
     "exceeds n_ctx", "maximum input length", "prompt token count of", "too many input tokens", "max input tokens",
-    "`inputs` must have less than", "max_seq_len", "size limit exceeded by", "current length is",
+    "`inputs` must have less than", "max_seq_len", "tokens in the prompt cannot exceed",
+    "(prompt and prediction) cannot", "size limit exceeded by", "current length is",
 )  # fmt: skip
 LONGER = (  # a pattern; compiled when it is first needed
     r"\b(?:prompt|input|messages?|conversation|history)\b[^.;]{0,60}\b(?:exceed\w*|too (?:long|large)|longer than|"
@@ -115,11 +116,13 @@ BAD_REASONING = (
     "thought_signature",
 )
 BLAMES = (  # how a message names the parameter that it blames
+    r"extra_forbidden['\"], ['\"]loc['\"]: [(\[](?:['\"]body['\"], )?['\"]([A-Za-z_]\w*)",  # vLLM: pydantic's own words
+    r"([a-z_]+)\s+extra (?:fields|inputs) (?:are )?not permitted",
     r"unknown name \"([A-Za-z_]\w*)\"",
     r"(?:generation_config\.|has an? )([a-zA-Z_]+)(?::| value of)",
     r"^(?-i:([a-z_][a-z0-9_.]*)): ",
-    r"(?:unsupported|unrecognized|unknown|unexpected|extra)[a-z ]*(?:parameter|argument|field|property|input)s?"
-    r"(?: supplied| name)?\s*[:=]?\s*['\"`]?([A-Za-z_][\w.]*)",
+    r"(?:unsupported|unrecognized|unknown|unexpected|extra)[a-z ]*(?:parameter|argument|field|property|input)s?\b"
+    r"(?: supplied| name)?\s*[:=]?\s*['\"`]?(?!(?:are|is|was|were|not)\b)([A-Za-z_][\w.]*)",
     r"^([a-z]+(?:_[a-z]+)+)\b",
     r"['\"`]([A-Za-z_][\w.]*)['\"`] (?:is|was) (?:not supported|unsupported|not permitted|unexpected)",
     r"\b(thinking[ _](?:level|budget|config)\w*|thinking)(?: [A-Z]+)? is not (?:supported|enabled)",
