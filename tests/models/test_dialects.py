@@ -223,6 +223,8 @@ BLOCKS = st.lists(
             Text("a"), Text(" "), bodies.thinking(MESSAGES, "signed"), bodies.thinking(RESPONSES, "encrypted"),
             bodies.own(MESSAGES, type="server_tool_use", id="s1", name="web_search", input={}),
             bodies.own(MESSAGES, type="web_search_tool_result", tool_use_id="s1", content=[]),
+            bodies.own(MESSAGES, citations=[{"type": "web_search_result_location", "url": "u"}]),
+            bodies.own(MESSAGES, container="container_1"),
             bodies.own(RESPONSES, phase="commentary"), Reasoning("only text", MESSAGES), Reasoning("thought", GEMINI),
             bodies.own(GEMINI, thoughtSignature="c2ln"), bodies.own(GEMINI, text="", thoughtSignature="c2ln"),
             bodies.own(GEMINI, executableCode={"code": "1"}), bodies.own(GEMINI, groundingMetadata={}),
