@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import signal
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -221,6 +222,18 @@ def test_a_data_folder_that_cannot_be_written(house: House) -> None:
     ran = house.run("-p", "x")
     assert (ran.status, ran.out) == (0, "answer 1\n")
     assert "not being saved" in ran.expect_one_line()
+
+
+def test_a_limit_of_another_run_is_told_without_a_number(house: House, server: ModelServer) -> None:
+    server.script = [{"calls": [["run_command", {"command": "touch begun; sleep 60"}]]}]
+    run = house.start("-p", "x", "--permission-mode", "goal", "--max-time", "1")
+    until((house.workspace / "begun").exists)
+    run.kill()
+    run.communicate()
+    time.sleep(1)
+    ran = house.run("-p", "-c", "--permission-mode", "goal")
+    assert ran.status == 3
+    assert ran.err.splitlines()[-1].endswith("not finished: reached the time limit")
 
 
 def test_what_could_not_be_saved_is_not_said_to_be_kept(house: House, server: ModelServer) -> None:

@@ -426,6 +426,41 @@ def test_what_was_waited_for_already_is_not_waited_for_again(tmp_path: Path) -> 
     go(main)
 
 
+LONG_AGO = time.time_ns() // 1_000_000 - 60_000
+SHORT = ev.Opened(RULES, (ModelSpec("m", 100_000),), Limits(max_time=10_000))
+
+
+def test_a_persons_late_answer_is_followed_though_the_turns_time_has_run_out_meanwhile(tmp_path: Path) -> None:
+    """While only they were waited for, the limit was reached: what they allow runs, then the model concludes."""
+    asked = ev.Replied(2, Reply((call("put", path="a"),)))
+    journal = written(SHORT, ASKED, asked, ev.Decided(3, ev.Ask()), at=LONG_AGO)
+
+    async def main() -> None:
+        files = Files()
+        rig = Rig(tmp_path, ["That is all."], files.tools(), journal=journal)
+        await rig.driver.start()
+        await rig.driver.send(ev.Decided(3, ev.Allow('{"path":"a"}')))
+        await asyncio.wait_for(rig.driver.wait(), 10)
+        assert files.log == ["begin a", "end a"] and rig.results() == ["put"]
+        assert rig.state.phase == Idle("max_time")
+        await rig.close()
+
+    go(main)
+
+
+def test_no_request_is_made_again_that_the_turns_time_has_no_room_for(tmp_path: Path) -> None:
+    async def main() -> None:
+        rig = Rig(tmp_path, ["That is all."], journal=written_now)
+        await rig.driver.start()
+        await asyncio.wait_for(rig.driver.wait(), 10)
+        assert [request.calls for request in rig.model.requests] == ["forbidden"]
+        assert rig.state.phase == Idle("max_time")
+        await rig.close()
+
+    written_now = written(SHORT, ASKED, at=LONG_AGO)
+    go(main)
+
+
 def test_a_retry_comes_a_little_later_than_it_must(tmp_path: Path) -> None:
     """Many agents that were told the same time do not come back together; nobody comes back too early."""
 

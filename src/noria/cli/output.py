@@ -69,14 +69,21 @@ def tell(report: Report, settings: Settings, progress: Progress, kept: Kept) -> 
                 "nowhere": f": {lost}nothing is kept (--no-session)",
             }.get(kept, "")
             progress.notice(f"waits for a person's decision on {names}{on}", "warning")
+        case "max_steps" | "max_tokens" | "max_cost" | "max_time" as limit:
+            progress.notice(f"not finished: reached the {_limit(settings, limit)}", "warning")
+
+
+def _limit(settings: Settings, limit: Literal["max_steps", "max_tokens", "max_cost", "max_time"]) -> str:
+    """The limit in words, with its number; without one where the turn had it from another run."""
+    match limit:
         case "max_steps":
-            progress.notice(f"not finished: reached the {settings.max_steps} step limit", "warning")
+            return f"{settings.max_steps} step limit" if settings.max_steps else "step limit"
         case "max_tokens":
-            progress.notice(f"not finished: reached the {settings.max_tokens} token limit", "warning")
+            return f"{settings.max_tokens} token limit" if settings.max_tokens else "token limit"
         case "max_cost":
-            progress.notice(f"not finished: reached the cost limit of {settings.max_cost:g} US dollars", "warning")
+            return f"cost limit of {settings.max_cost:g} US dollars" if settings.max_cost else "cost limit"
         case "max_time":
-            progress.notice(f"not finished: reached the time limit of {settings.max_time:g} seconds", "warning")
+            return f"time limit of {settings.max_time:g} seconds" if settings.max_time else "time limit"
 
 
 def tell_waiting(session: Session, progress: Progress) -> None:

@@ -77,9 +77,15 @@ class Driver:
     # -- for the client ------------------------------------------------------------------------------------------
 
     async def start(self) -> None:
-        """Perform the effects still owed: what a crash or a restart left undone."""
+        """Perform the effects still owed: what a crash or a restart left undone. The waits that are over by now come
+        before anything else, so that a person who was waited for meanwhile is not told by their answer that time is."""
         self._hands.follow(self.state)
-        for effect in self.state.owed:
+        left = self.state.owed
+        for effect in left:
+            if isinstance(effect, fx.Wait) and self._performer.is_over(effect):
+                await self.answer(ev.Elapsed(effect.id))
+        owed = {effect.id for effect in self.state.owed}
+        for effect in (each for each in left if each.id in owed):
             if isinstance(effect, fx.RunTool):
                 self._hands.take(effect)
             elif not (isinstance(effect, fx.Decide) and effect.waits):

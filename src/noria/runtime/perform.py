@@ -171,6 +171,11 @@ class Performer:
             case Failure() as failure:
                 return _failed(effect.id, failure)
 
+    def is_over(self, effect: fx.Wait) -> bool:
+        """Whether the time of a wait that was given out before a restart has passed already."""
+        given = self._since.get(effect.id)
+        return given is not None and self._parts.clock.now() - given >= effect.ms
+
     async def _sleep(self, effect: fx.Wait) -> ev.Event:
         """A retry gets up to a quarter more, so that many agents do not come back together."""
         ms = effect.ms
