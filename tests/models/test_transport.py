@@ -388,6 +388,14 @@ def test_a_server_that_does_not_speak_http(raw: bytes) -> None:
     assert error.kind == "bad_request" and "not HTTP" in error.detail
 
 
+@pytest.mark.case("I03")
+def test_a_body_that_goes_on_as_something_else_is_a_broken_connection() -> None:
+    """A gateway that dies leaves its own words in the middle of a good answer: the request may be made again."""
+    head = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n"
+    for body in (b"3\r\nabc\r\n<html>502 Bad Gateway</html>\r\n", b"zz\r\n", b"3\r\nabcd\r\n"):
+        assert trouble(Server(head + body)).kind == "network"
+
+
 def test_endless_headers_are_refused() -> None:
     error = trouble(Server(b"HTTP/1.1 200 OK\r\n" + b"x-pad: " + b"y" * 200_000 + b"\r\n\r\n"))
     assert error.kind == "bad_request"

@@ -147,7 +147,7 @@ class Connection(asyncio.Protocol):
     def _take(self) -> bytes | None:
         """What of the body is there, b"" at its end, None where more has to come."""
         if self._garbled:
-            raise TransportError("bad_request", f"the server's answer is not HTTP: {self._garbled}")
+            raise TransportError("network", f"the answer broke off and went on as something else: {self._garbled}")
         if self._chunked:
             return self._chunked.take()
         event = self._next_event()
