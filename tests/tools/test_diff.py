@@ -115,3 +115,9 @@ def test_only_what_is_shown_of_a_large_change_is_made_to_lines() -> None:
     assert diff.endswith("\n-a\n[3,993,347 more lines of the diff]") and "No newline" not in diff
     crlf = unified("f", "a\r\n" * 2_000, "b\r\n" * 2_000)
     assert "\r" not in crlf and crlf.count("\n-a") == 2_000 and crlf.count("\n+b") == 2_000
+
+
+def test_what_is_no_character_can_be_sent() -> None:
+    """Of a name that is no text, and of a file that is not all UTF-8."""
+    found = unified("d\udcff/f", "a\udce9\n", "b\udce9\U0001f600\n")
+    assert found == "--- d\ufffd/f\n+++ d\ufffd/f\n@@ -1 +1 @@\n-a\ufffd\n+b\ufffd\U0001f600"

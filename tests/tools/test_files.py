@@ -695,3 +695,22 @@ def test_a_guessed_encoding_that_has_not_the_new_characters_is_left_and_that_is_
     assert path.read_bytes() == "na\u00efve \u4e2d\n".encode()
     assert told.endswith("; it is UTF-8 now, for cp1252, which it was taken for, has not all of these characters")
     assert "UTF-8" not in bench.do("write_file", path="a.txt", content="plain\n").text
+
+
+@pytest.mark.case("D04")
+def test_a_name_that_is_no_text_is_taken_as_it_is_shown(tmp_path: Path) -> None:
+    """Where it is the only one that is shown so; what is there under just that name goes before."""
+    bench = Bench(tmp_path)
+    odd = bench.file(os.fsdecode(b"d\xff/caf\xe9.txt"), "a\n")
+    assert bench.do("list_dir", path="d\ufffd").text == "caf\ufffd.txt"
+    assert bench.do("read_file", path="d\ufffd/caf\ufffd.txt").text == "a\n"
+    told = bench.do("edit_file", path="d\ufffd/caf\ufffd.txt", old_string="a", new_string="b").text
+    assert told == "edited d\ufffd/caf\ufffd.txt (1 replacement)" and odd.read_text() == "b\n"
+    patch = "*** Begin Patch\n*** Update File: d\ufffd/caf\ufffd.txt\n@@\n-b\n+c\n*** End Patch"
+    assert bench.do("apply_patch", patch=patch).status == "ok" and odd.read_text() == "c\n"
+    assert bench.box.workspace.files()["changed"] == ["d\ufffd/caf\ufffd.txt"]
+    bench.file(os.fsdecode(b"d\xff/caf\xe8.txt"), "other\n")
+    assert "No such file" in bench.do("read_file", path="d\ufffd/caf\ufffd.txt").text
+    bench.file(os.fsdecode(b"d\xff/") + "caf\ufffd.txt", "this\n")
+    assert bench.do("read_file", path="d\ufffd/caf\ufffd.txt").text == "this\n"
+    assert bench.do("write_file", path="new\ufffd", content="x").status == "ok" and (bench.root / "new\ufffd").exists()

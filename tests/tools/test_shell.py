@@ -431,3 +431,19 @@ def test_the_agents_own_keys_are_not_in_the_environment(tmp_path: Path) -> None:
         for kept in ("SK3", "SK4", "keep", "http://p", "PATH", "HOME"):
             assert kept in text
     assert environment(given, show=["OPENAI_API_KEY"])["OPENAI_API_KEY"] == "SK1"
+
+
+@pytest.mark.case("D04", "D06")
+def test_a_folder_whose_name_is_no_text(tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+    bench.file(os.fsdecode(b"d\xff/f"), "x\n")
+
+    async def work() -> list[str]:
+        return [
+            (await bench.result("run_command", command=command)).text
+            for command in ("cd d*; echo there", "cat f", "rm -r ../d*", "echo x")
+        ]
+
+    first, second, _, last = bench.go(work)
+    assert first == "there\n[the next command starts in d\ufffd]" and second == "x\n"
+    assert last.startswith("ERROR: the folder ") and "is not there any more" in last

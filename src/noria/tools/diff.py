@@ -144,11 +144,15 @@ def _span(start: int, length: int) -> str:
 
 
 def _bounded(lines: list[str], every: int) -> str:
-    """Those of the lines that are shown; there would be `every` of them."""
-    left = SHOWN
-    for at, line in enumerate(lines):
+    """Those of the lines that are shown; there would be `every` of them. What is no character, in a name or in a file
+    that is not all UTF-8, is U+FFFD."""
+    left, at = SHOWN, 0
+    for line in lines:
         left -= len(line) + 1
         if left < 0:
-            return "\n".join((*lines[:at], f"[{every - at:,} more lines of the diff]"))
-    left_out = [f"[{every - len(lines):,} more lines of the diff]"] if every > len(lines) else []
-    return "\n".join((*lines, *left_out))
+            break
+        at += 1
+    text = "\n".join((*lines[:at], *([f"[{every - at:,} more lines of the diff]"] if every > at else [])))
+    if text.isascii():
+        return text
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")

@@ -67,7 +67,8 @@ class Workspace:
             raise ToolError(f"a path cannot hold a NUL character: {path[:NAME]!r}")
         if len(path) > NAME // 4:
             _short_enough(path)
-        return os.path.join(self.root, os.path.expanduser(path))
+        path = os.path.join(self.root, os.path.expanduser(path))
+        return _as_shown(path) if "\ufffd" in path and not os.path.lexists(path) else path
 
     def shown(self, path: str) -> str:
         """A path as a person reads it: relative where it is inside the workspace."""
@@ -129,6 +130,22 @@ def _short_enough(path: str) -> None:
             f"the path is too long ({len(path):,} characters, and a path has at most {PATH:,} bytes, each name in it "
             f"{NAME}): {path[:100]}..."
         )
+
+
+def _as_shown(path: str) -> str:
+    """The path with each name that is not there, but is how one that is no text is shown, taken for that one; as it is
+    where several are shown so."""
+    found = "/"
+    for name in path.split("/"):
+        here = os.path.join(found, name)
+        if "\ufffd" in name and not os.path.lexists(here):
+            try:
+                alike = [entry for entry in os.listdir(found) if _text(entry) == name]
+            except OSError:
+                alike = []
+            here = os.path.join(found, alike[0]) if len(alike) == 1 else here
+        found = here
+    return found
 
 
 def _text(path: str) -> str:
