@@ -122,10 +122,14 @@ def test_a_run_as_events(house: House, server: ModelServer) -> None:
 
 @pytest.mark.seed("Q15")
 def test_a_call_has_a_summary(house: House, server: ModelServer) -> None:
-    """Q15: what it is about, on one line."""
-    server.script = [{"calls": [["run_command", {"command": "echo a\necho b"}], ["list_dir", {}]]}]
+    """Q15: what it is about, on one line: the first of command, path, question, pattern; else the name alone."""
+    calls = [["run_command", {"command": "echo a\necho b"}], ["list_dir", {}], ["glob", {"pattern": "*.py"}]]
+    calls += [["grep", {"pattern": "x", "path": "."}]]
+    server.script = [{"calls": calls}]  # type: ignore[list-item]
     lines = read(house.run("-p", "x", *GOAL, *STREAM).out)
-    assert [line["summary"] for line in of(lines, "tool_call")] == ["[run_command: echo a ⏎ echo b]", "[list_dir: {}]"]
+    assert [line["summary"] for line in of(lines, "tool_call")] == [
+        "[run_command: echo a ⏎ echo b]", "[list_dir]", "[glob: *.py]", "[grep: .]",
+    ]  # fmt: skip
 
 
 @pytest.mark.seed("Q17")

@@ -168,13 +168,30 @@ def changed(diff: str, most: int) -> list[str]:
     return [*found, f"... {left:,} more lines of the change"] if left > 0 else found
 
 
+MAIN = ("command", "path", "question", "pattern")
+"""The arguments that say what a call is about; the first that it has counts."""
+
+
 def summary(call: Call) -> str:
-    """What the call is about: its command or path, else its arguments, on one line."""
+    """What the call is about: the argument that says most, else all of them, on one line."""
+    return _main(call) or _line(call.args)
+
+
+def headline(call: Call) -> str:
+    """`[read_file: src/main.py]`, with the argument that says most, or `[name]`."""
+    main = _main(call)
+    return f"[{call.name}: {main}]" if main else f"[{call.name}]"
+
+
+def _main(call: Call) -> str:
     try:
         args = msgspec.json.decode(call.args, type=dict[str, object])
     except msgspec.MsgspecError:
-        args = {}
-    main = args.get("command") or args.get("path")
-    text = main if isinstance(main, str) else call.args
+        return ""
+    found = (args.get(key) for key in MAIN)
+    return next((_line(value) for value in found if isinstance(value, str) and value.strip()), "")
+
+
+def _line(text: str) -> str:
     text = plain(" ⏎ ".join(text.splitlines()))
     return text if len(text) <= WIDE else text[: WIDE - 1] + "…"

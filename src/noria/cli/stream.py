@@ -14,7 +14,7 @@ import msgspec
 
 from noria.app.report import Report
 from noria.cli.lines import Writer
-from noria.cli.progress import summary
+from noria.cli.progress import headline
 from noria.core import effects as fx
 from noria.core import events as ev
 from noria.core.content import Call, Result, Usage
@@ -147,7 +147,7 @@ class Stream:
         self._streamed.discard(event.effect)
         for call in reply.calls:
             self._open[call.id] = call
-            self.emit("tool_call", **_call(call), summary=f"[{call.name}: {summary(call)}]")
+            self.emit("tool_call", **_call(call), summary=headline(call))
 
     def _approval(self, owed: fx.Decide) -> None:
         if owed.id in self._asked:
