@@ -331,6 +331,7 @@ def test_stdin_that_ends(house: House, server: ModelServer, tmp_path: Path, kind
     lines = read(ran.out)
     assert ran.status == (0 if prompt else 2)
     assert prompt or "no prompt came on stdin" in lines[-1]["error"]["message"]
+    assert {line["session"] for line in lines} == {lines[0]["session"]} and lines[0]["session"]
     assert "Traceback" not in ran.err
 
 

@@ -61,7 +61,7 @@ class Stream:
         """The result object, with its number."""
         fields = msgspec.json.decode(report.json(), type=dict[str, msgspec.Raw])
         kind, session = fields.pop("type"), fields.pop("session")
-        self._session = msgspec.json.decode(session)
+        self._session = msgspec.json.decode(session) or self._session  # a refusal may come with the session open
         self.emit(msgspec.json.decode(kind), **fields, **more)
 
     def notice(self, text: str, level: str = "info") -> None:
