@@ -6,6 +6,7 @@ import pytest
 
 from noria.app.endpoint import NothingToAsk, host_of, resolve, usual_key
 from noria.app.settings import ModelEntry
+from noria.models.idle import Idle
 from noria.models.known import Price
 from noria.models.profiles import Changes
 
@@ -28,6 +29,13 @@ def test_what_is_configured_wins() -> None:
     )
     found = resolve("mine", {"mine": entry}, None, ENV)
     assert (found.context_window, found.price, found.profile.images) == (5_000, Price(1.0, 2.0), True)
+
+
+@pytest.mark.case("I04")
+def test_how_long_a_server_may_be_silent_is_configured() -> None:
+    found = resolve("m", {"m": ModelEntry(model="m", idle=Idle(between=5, comments=10))}, None, ENV)
+    assert (found.idle.connect, found.idle.between, found.idle.comments) == (20, 5, 10)
+    assert resolve("chat:m", {}, None, ENV).idle == Idle()
 
 
 @pytest.mark.seed("I21")

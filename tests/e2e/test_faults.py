@@ -24,6 +24,7 @@ from noria.models.catalog import Endpoint
 from noria.models.idle import Idle
 from noria.runtime.bus import Discarded, Happened
 from noria.testing import BROKEN, REFUSED, Dialect, Fault, ModelServer, Request, Slow, Turn
+from tests.e2e.run import Place
 from tests.e2e.test_job import PRICES, SHAPES
 
 CHECK = "from shapes import Square as S; from prices import paint; assert S(3).area() == 9 and paint(S(3), 2) == 18"
@@ -213,3 +214,15 @@ def check(one: Outcome, last: Request, stream: bool) -> None:
         assert (first.retries, first.error) == (again and fault != "long", None), (fault, first)
         assert asked == 5 + again, fault
         assert len(one.failures) == again and set(one.failures) <= set(KINDS[fault]), (fault, one.failures)
+
+
+@pytest.mark.case("I04")
+@pytest.mark.parametrize("fault", SILENT)
+def test_the_command_has_the_configured_limits_of_silence(tmp_path: Path, fault: Fault) -> None:
+    """A server that goes silent is asked again once the limit is over, not after the usual minutes."""
+    with ModelServer([{"text": "Here."}], {0: fault}, follow="order") as server:
+        place = Place(tmp_path, server.base_url("chat"))
+        (place.home / "config.toml").write_text("[models.it.idle]\nfirst = 1\nbetween = 1\ncomments = 2\n")
+        status, result, err = place.run("hi")
+        assert (status, result["text"], result["retries"]) == (0, "Here.", 1), err
+        assert "timeout" in err and len(server.requests) == 2

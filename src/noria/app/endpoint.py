@@ -82,7 +82,7 @@ def resolve(name: str, entries: Mapping[str, ModelEntry], base_url: str | None, 
         max_output_tokens=entry.max_output_tokens,
         price=entry.price or list_price(model),
         temperature=entry.temperature, reasoning_effort=entry.reasoning_effort, stream=entry.stream,
-        profile=profile,
+        profile=profile, idle=entry.idle,
     )  # fmt: skip
     endpoint.check()
     return endpoint

@@ -11,6 +11,7 @@ import msgspec
 
 from noria.guard.modes import PermissionMode
 from noria.models.catalog import Endpoint, Price
+from noria.models.idle import Idle
 from noria.models.profiles import Changes
 from noria.tools.memory import NOWHERE, Memory
 from noria.tools.web import USUAL, Web
@@ -58,6 +59,7 @@ class ModelEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     temperature: Annotated[float, msgspec.Meta(ge=0, le=2)] | None = None
     reasoning_effort: str = ""
     stream: bool = True
+    idle: Idle = Idle()
     profile: Changes = Changes()
 
     @property

@@ -18,6 +18,7 @@ from noria.app.settings import Config, HookEntry, McpEntry, ModelEntry, Options
 from noria.app.sources import JOINED, Path, Source, merged
 from noria.core.errors import UsageError
 from noria.models.catalog import Price
+from noria.models.idle import Idle
 from noria.models.profiles import Profile
 
 MASK = "********"
@@ -224,6 +225,11 @@ MEANS: dict[str, str] = {
     "models.NAME.temperature": "sent only when it is set",
     "models.NAME.reasoning_effort": "how much the model shall think, in the provider's word; sent only when it is set",
     "models.NAME.stream": "whether replies are streamed",
+    "models.NAME.idle": "how long the server may be silent, in seconds; there is no limit on a whole answer",
+    "models.NAME.idle.connect": "seconds until the connection stands",
+    "models.NAME.idle.first": "seconds to the first byte of a streamed answer",
+    "models.NAME.idle.between": "seconds between two bytes of an answer",
+    "models.NAME.idle.comments": "seconds in which nothing but comments comes; of an answer that is not streamed, all",
     "models.NAME.profile": "where this server differs from others of its dialect",
     "models.NAME.profile.output_parameter": "chat: how the output limit is called, max_tokens or max_completion_tokens",
     "models.NAME.profile.images": "whether it takes images",
@@ -315,8 +321,8 @@ def _general(key: str) -> str:
 def _choices(general: str) -> Sequence[str]:
     words = general.split(".")
     kind = {"models": ModelEntry, "mcp": McpEntry, "hooks": HookEntry}.get(words[0]) if len(words) > 1 else Config
-    if words[-2:-1] in (["price"], ["profile"]):
-        kind = {"price": Price, "profile": Profile}[words[-2]]
+    if words[-2:-1] in (["price"], ["profile"], ["idle"]):
+        kind = {"price": Price, "profile": Profile, "idle": Idle}[words[-2]]
     if kind is None:
         return ()
     hint = get_type_hints(kind).get(words[-1])

@@ -27,6 +27,7 @@ INNER = {
     "env": True,
     "price": False,
     "profile": False,
+    "idle": False,
 }  # tables in a table; whether their keys keep their case
 
 

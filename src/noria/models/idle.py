@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Annotated, TypeAlias
+
 import msgspec
 
+Seconds: TypeAlias = Annotated[float, msgspec.Meta(gt=0, le=86_400)]
 
-class Idle(msgspec.Struct, frozen=True):
+
+class Idle(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """How long a server may be silent, in seconds; there is no limit on a whole answer.
 
     `connect`: until the connection stands. `first`: to the first byte of a streamed answer's head, and again of its
@@ -13,7 +17,7 @@ class Idle(msgspec.Struct, frozen=True):
     the wait for an answer that is not streamed, which is silent while the model works.
     """
 
-    connect: float = 20.0
-    first: float = 300.0
-    between: float = 120.0
-    comments: float = 600.0
+    connect: Seconds = 20.0
+    first: Seconds = 300.0
+    between: Seconds = 120.0
+    comments: Seconds = 600.0
