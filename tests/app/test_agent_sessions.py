@@ -6,6 +6,7 @@ import asyncio
 import base64
 import gc
 import pathlib
+import sqlite3
 from collections.abc import Coroutine
 from typing import Any
 
@@ -291,6 +292,35 @@ def test_a_session_with_a_name_is_kept(tmp_path: pathlib.Path) -> None:
 
 
 PIXEL = base64.b64decode("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAQAAAC1HAwCAAAAC0lEQVR42mNk+A8AAQUBAScY42YAAAAASUVORK5CYII=")
+
+
+def test_a_session_that_cannot_be_opened_is_not_kept_busy(tmp_path: pathlib.Path) -> None:
+    """Neither where a row of it is damaged, nor where whoever opens it is cancelled, at whatever moment."""
+
+    async def main() -> None:
+        agent = noria.Agent(noria.ScriptedModel(["Hello.", "Again."]))
+        async with agent.session("talk") as chat:
+            await chat.run("Hi")
+
+        async def opens() -> None:
+            async with agent.session("talk"):
+                pass
+
+        for turn in range(30):
+            task = asyncio.ensure_future(opens())
+            await asyncio.sleep(turn * 0.0005)
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+        async with agent.session("talk") as chat:
+            assert (await chat.run("Hi again")).text == "Again."
+        with sqlite3.connect(tmp_path / "home" / "journal.db") as file:
+            file.execute("UPDATE row SET event = '{' WHERE seq = 3")
+            file.execute("DELETE FROM snapshot")
+        for _ in range(2):
+            with pytest.raises(JournalDamaged, match="row 3"):
+                await opens()
+
+    go(main())
 
 
 def test_images_go_along_and_are_stored() -> None:

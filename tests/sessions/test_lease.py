@@ -142,6 +142,41 @@ def test_a_session_is_open_once_in_a_process_too(tmp_path: Path) -> None:
     asyncio.run(body(None))
 
 
+@pytest.mark.parametrize("how", ["open", "create", "fork"])
+def test_who_is_cancelled_while_a_session_is_opened_does_not_keep_it(tmp_path: Path, how: str) -> None:
+    """At any moment of it: before the thread has taken it, while it does, and when it has."""
+
+    async def body() -> None:
+        store = await Store.open(tmp_path / "journal.db")
+        journal = await store.create(tmp_path, "it")
+        await journal.append(some(1, 3))
+        await journal.close()
+        for turn in range(60):
+            asked = {
+                "open": lambda: store.open_session(journal.id),
+                "create": lambda: store.create(tmp_path),
+                "fork": lambda: store.fork(journal.id),
+            }[how]()
+            task = asyncio.ensure_future(asked)
+            if turn % 3 == 2:
+                ready = asyncio.ensure_future(store.ready())  # it is done after what was asked for
+                while not ready.done():
+                    await asyncio.sleep(0)
+            else:
+                await asyncio.sleep(turn % 3 * 0.0005)
+            task.cancel()
+            try:
+                await (await task).close()  # it was quicker
+            except asyncio.CancelledError:
+                pass
+            await (await store.open_session(journal.id)).close()
+        await store.ready()
+        assert list((tmp_path / "leases").iterdir()) == []
+        await store.close()
+
+    asyncio.run(body())
+
+
 def test_a_child_process_does_not_inherit_the_lease(tmp_path: Path) -> None:
     """A background command that outlives noria must not keep the session."""
     lease = Lease(tmp_path / "lease", "s")

@@ -132,18 +132,20 @@ async def build(
     Raises UsageError, NoSuchSession, SessionBusy, JournalDamaged.
     """
     shared = brought.shared
-    store = None  # its thread loads SQLite while the rest is made
+    store = opened = None  # the store's thread loads SQLite while the rest is made
     if which.kind != "memory":
         store = shared.store(settings.data) if shared else _store(settings)
     try:
         tools = _tools(settings, more, builtin(settings.web, settings.memory) if brought.builtin else ToolSet())
-        journal = brought.journal or await _journal(store, which, settings.workspace)
+        journal = brought.journal or (opened := await _journal(store, which, settings.workspace))
         notice = await store.ready() if store else ""
         notices = (notice,) if notice else ()
         return await _furnish(_Order(settings, which, store, journal, tools, can_ask, model, notices, brought))
     except BaseException:
         if store is not None and shared is None:
             await store.close()
+        elif opened is not None:
+            await opened.close()
         raise
 
 

@@ -5,11 +5,12 @@ Owns: ids, names, leases, and the place of the database. Must not know: SQL, or 
 
 from __future__ import annotations
 
+import asyncio
 import os
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from msgspec.structs import replace
 
@@ -26,6 +27,9 @@ if TYPE_CHECKING:
 ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"  # without i, l, o, u: nothing that looks like something else
 ID_LENGTH = 8
 READ_AT_ONCE = 1_000  # rows
+
+Held: TypeAlias = tuple[Pending, int, set[str]]
+"""A session that was taken: what of it waits, its last row, its senders' ids."""
 
 
 class Store:
@@ -58,7 +62,7 @@ class Store:
         """
         real, now = _real(workspace), self._now()
 
-        def work(database: Database) -> Pending:
+        def work(database: Database) -> Held:
             pending = self._begin(database, NewSession("", _text(name), real, now))
             if name:
                 try:
@@ -68,14 +72,14 @@ class Store:
                 except JournalError:
                     self._leave(database, pending)
                     raise
-            return pending
+            return pending, 0, set()
 
-        return self._journal((await self._writer.acall(work), 0, set()))
+        return await self._taken(work)
 
     async def open_session(self, prefix: str) -> SessionJournal:
         """The session whose id begins so, as its only writer. Raises NoSuchSession, SessionBusy."""
 
-        def work(database: Database) -> tuple[Pending, int, set[str]]:
+        def work(database: Database) -> Held:
             key, info = _resolve(database, prefix)
             pending = self._hold(NewSession(info.id, info.name, info.workspace, info.created, info.title), key)
             try:
@@ -85,7 +89,7 @@ class Store:
                 self._leave(database, pending)
                 raise
 
-        return self._journal(await self._writer.acall(work))
+        return await self._taken(work)
 
     async def last(self, workspace: str | Path) -> Info | None:
         """The session of this workspace that was used last, or None."""
@@ -130,7 +134,7 @@ class Store:
         """
         now = self._now()
 
-        def work(database: Database) -> tuple[Pending, int, set[str]]:
+        def work(database: Database) -> Held:
             source, info = _resolve(database, prefix)
             at = info.rows if seq is None else seq
             if not 0 < at <= info.rows:
@@ -144,7 +148,7 @@ class Store:
                 self._leave(database, pending)
                 raise
 
-        return self._journal(await self._writer.acall(work))
+        return await self._taken(work)
 
     async def delete(self, prefix: str) -> None:
         """Remove a session with all that only it has. Raises NoSuchSession, SessionBusy, NotSaved."""
@@ -171,6 +175,25 @@ class Store:
         except JournalError:
             return  # it is closed already
         await self._writer.stop()
+
+    async def _taken(self, work: Callable[[Database], Held]) -> SessionJournal:
+        """The journal of the session that `work` takes. Where whoever asked is cancelled meanwhile, nobody has it: it
+        is let go in its turn."""
+        taken: list[Held] = []
+
+        def take(database: Database) -> Held:
+            taken.append(work(database))
+            return taken[0]
+
+        def let_go(database: Database) -> None:
+            for pending, _, _ in taken:
+                self._leave(database, pending)
+
+        try:
+            return self._journal(await self._writer.acall(take))
+        except asyncio.CancelledError:
+            self._writer.send(let_go)
+            raise
 
     # -- in the thread -------------------------------------------------------------------------------------------
 
@@ -216,7 +239,7 @@ class Store:
         if pending.lease:
             pending.lease.release()
 
-    def _journal(self, held: tuple[Pending, int, set[str]]) -> SessionJournal:
+    def _journal(self, held: Held) -> SessionJournal:
         pending, last, senders = held
         return SessionJournal(self._writer, pending, last, senders, lambda database: self._leave(database, pending))
 
