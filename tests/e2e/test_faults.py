@@ -220,7 +220,7 @@ def check(one: Outcome, last: Request, stream: bool) -> None:
 @pytest.mark.parametrize("fault", SILENT)
 def test_the_command_has_the_configured_limits_of_silence(tmp_path: Path, fault: Fault) -> None:
     """A server that goes silent is asked again once the limit is over, not after the usual minutes."""
-    with ModelServer([{"text": "Here."}], {0: fault}, follow="order") as server:
+    with ModelServer(lambda _: {"text": "Here."}, {0: fault}) as server:
         place = Place(tmp_path, server.base_url("chat"))
         (place.home / "config.toml").write_text("[models.it.idle]\nfirst = 1\nbetween = 1\ncomments = 2\n")
         status, result, err = place.run("hi")
