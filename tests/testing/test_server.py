@@ -235,6 +235,14 @@ def test_a_rule_can_be_left_out() -> None:
         assert post(server, "chat", body).status == 400
 
 
+@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize("raw", [b"{", b"[]", b'{"a": "\xff"}', b'{"a": NaN}', b'{"a": "\\ud83d"}'])
+def test_a_body_that_is_no_json_is_refused_and_seen(dialect: Dialect, raw: bytes) -> None:
+    with ModelServer() as server:
+        assert post(server, dialect, raw).status == 400
+    assert server.violations[0].rule.id == f"{dialect}-json"
+
+
 def test_odd_requests() -> None:
     with ModelServer() as server:
         assert post(server, "chat", b"{").status == 400

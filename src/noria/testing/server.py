@@ -18,7 +18,7 @@ from noria.testing.http import JSON, STREAM, Answer, Asked, read
 from noria.testing.issued import Issued
 from noria.testing.request import Dialect, Request
 from noria.testing.script import Follow, Place, Said, Script, Turn, reply
-from noria.testing.validator import PROFILES, RULES, Violation, validate
+from noria.testing.validator import PROFILES, RULES, Problem, Violation, validate
 from noria.testing.validator import refusal as refused_by
 
 PATHS: dict[str, Dialect] = {"/chat/completions": "chat", "/responses": "responses", "/messages": "messages"}
@@ -168,6 +168,8 @@ class ModelServer:
             body = None
         if not isinstance(body, dict):
             text = "We could not parse the JSON body of your request."
+            rule = next(rule for rule in RULES if rule.id == f"{dialect}-json")
+            self.violations.append(Violation(rule, Problem(text), len(self.requests)))
             await answer.whole(400, error_body(dialect, 400, text))
             return True
         request = self._request(asked, dialect, body)
