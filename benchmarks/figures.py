@@ -62,7 +62,7 @@ class Figures(msgspec.Struct, frozen=True, kw_only=True):
     version: Sequence[tuple[float, float]] = ()
     deltas: Mapping[str, float] = {}
     session: Long | None = None
-    idle: tuple[float, int] | None = None
+    idle: tuple[float, float, int] | None = None  # kB a session: the model in the process, over HTTP; how many
     interrupt: Mapping[str, Sequence[float]] = {}
     library: Mapping[str, float] = {}
     reading: Mapping[str, tuple[float, float, float | None]] = {}
@@ -102,7 +102,7 @@ def rows(found: Figures) -> list[Row]:
         _plain(found.short, "requests beside the script", "side", 0.0, "0", "{:.0f}"),
         _deltas(found),
         *_session(found),
-        _idle(found),
+        *_idle(found),
         *_interrupt(found),
         _library(found),
     ]
@@ -188,14 +188,11 @@ def _session(found: Figures) -> Iterator[Row]:
         yield Row(f"{what}: {part}", budget, limit, of(session), shown)
 
 
-def _idle(found: Figures) -> Row:
-    budget = "100 kB each"
-    if found.idle is None:
-        return Row("1,000 live sessions in one process, the model in it too", budget, 100.0)
-    size, many = found.idle
-    return Row(
-        f"{many:,} live sessions in one process, the model in it too", budget, 100.0, size, f"{size:.1f} kB each"
-    )
+def _idle(found: Figures) -> Iterator[Row]:
+    inside, http, many = found.idle or (None, None, 1_000)
+    for how, size in (("the model in it too", inside), ("their model over HTTP", http)):
+        what = f"{many:,} live sessions in one process, {how}"
+        yield Row(what, "100 kB each", 100.0, size, "" if size is None else f"{size:.1f} kB each")
 
 
 def _interrupt(found: Figures) -> Iterator[Row]:

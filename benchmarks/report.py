@@ -129,14 +129,17 @@ def _keep(runs: dict[str, list[Run]], name: str, run: Run | None, notes: list[st
         notes.append(f"A run of {name} did not come to its end; it counts in no median.")
 
 
-def _idle(many: int) -> tuple[float, int]:
-    """kB a session of noria's own, measured in a process of its own."""
-    command = [sys.executable, "-m", "benchmarks.sessions", "in", str(many)]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    size = re.search(r"([\d.]+) kB each", done.stdout)
-    if size is None:
-        raise RuntimeError((done.stderr or done.stdout).strip()[-300:])
-    return float(size[1]), many
+def _idle(many: int) -> tuple[float, float, int]:
+    """kB a session, each way measured in a process of its own."""
+    sizes: list[float] = []
+    for how in ("in", "http"):
+        command = [sys.executable, "-m", "benchmarks.sessions", how, str(many)]
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+        size = re.search(r"([\d.]+) kB each", done.stdout)
+        if size is None:
+            raise RuntimeError((done.stderr or done.stdout).strip()[-300:])
+        sizes.append(float(size[1]))
+    return sizes[0], sizes[1], many
 
 
 def _interrupts(times: int, notes: list[str]) -> dict[str, list[float]]:
@@ -293,9 +296,6 @@ def _noise(found: Figures) -> str:
         "together; one by one, each also costs its wake-up.",
         "The long session has its model in the process; every step is journalled as always. To resume it is a "
         "new process, from its start to its whole first request, the slowest of a few.",
-        "The live sessions have their model in the process. Over real HTTP they grew it by 102 to 114 kB each in other "
-        "runs (`python -m benchmarks.sessions http 1000`), above the budget: the allocator does not give back all that "
-        "fifty requests side by side took.",
         *found.notes,
     ]
     return "\n".join(f"- {point}" for point in dict.fromkeys(points))

@@ -26,7 +26,7 @@ FOUND = Figures(
     date="2026-01-02", machine="a machine", command="make bench",
     short={"noria": [NORIA, replace(NORIA, start=112.0)], "bare": [BARE, BARE], "pi": [PI]},
     long={"noria": [replace(NORIA, growth=1.3)], "bare": [BARE], "pi": [PI]},
-    version=[(20.0, 15.0), (21.0, 14.0)], deltas={"chat": 4.0, "messages": 11.0}, idle=(80.0, 1_000),
+    version=[(20.0, 15.0), (21.0, 14.0)], deltas={"chat": 4.0, "messages": 11.0}, idle=(80.0, 95.0, 1_000),
     session=Long(10_000, 0.6, 12_000_000, 1.01, 1.02), interrupt={"stream": [1.0, 2.0, 300.0]},
     library={"noria": 1.05, "pydantic-ai": 0.0}, by_step={"noria": [(1, 3.0), (2, 3.1)], "bare": [(1, 2.0), (2, 2.0)]},
     by_size={"noria": [(9.0, 3.0), (600.0, 4.5)]}, notes=["A note.", "A note."],
@@ -53,7 +53,8 @@ def _row(what: str, budget: str = "", found: Figures = FOUND) -> Row:
         ("stream parsing", "", "not met", "chat 4.0, messages 11.0 µs"),
         ("its next request", "", "met", "0.60 s"),
         ("adds to the journal", "", "met", "1.01: 12.0 MB, 1,200 bytes a step"),
-        ("1,000 live sessions", "", "met", "80.0 kB each"),
+        ("process, the model in it too", "", "met", "80.0 kB each"),
+        ("their model over HTTP", "", "met", "95.0 kB each"),
         ("interrupt to idle", "100 ms", "met", "stream 2.0 ms"),
         ("interrupt to idle, the worst of 3", "250 ms", "not met", "300.0 ms"),
         ("step 500 over step 50", "", "met", "1.05"),
@@ -72,7 +73,7 @@ def test_peers_stand_beside_and_have_no_row_where_they_are_not_installed() -> No
 def test_what_was_not_measured_is_said_to_be_so() -> None:
     nothing = Figures(date="2026-01-02", machine="a machine", command="make bench")
     assert {r.verdict for r in rows(nothing)} == {"not measured"}
-    assert len(rows(nothing)) == 15
+    assert len(rows(nothing)) == 16
     assert "performance/" not in page(nothing)
 
 
