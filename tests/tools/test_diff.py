@@ -121,3 +121,8 @@ def test_what_is_no_character_can_be_sent() -> None:
     """Of a name that is no text, and of a file that is not all UTF-8."""
     found = unified("d\udcff/f", "a\udce9\n", "b\udce9\U0001f600\n")
     assert found == "--- d\ufffd/f\n+++ d\ufffd/f\n@@ -1 +1 @@\n-a\ufffd\n+b\ufffd\U0001f600"
+
+
+def test_a_name_cannot_look_like_lines_of_the_diff() -> None:
+    found = unified("a\n+evil\x1b[2J", "x\n", "y\n")
+    assert found.splitlines()[:2] == ['--- "a\\n+evil\\u001b[2J"', '+++ "a\\n+evil\\u001b[2J"']

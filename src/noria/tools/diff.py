@@ -15,7 +15,10 @@ def unified(name: str, before: str | None, after: str | None) -> str:
     SHOWN is cut, with a line that says so."""
     if before == after:
         return ""
+    from noria.tools import pages  # only where somebody wants to see it
+
     old, new, skipped = _between(before or "", after or "", AROUND)
+    name = pages.name(name)
     heading = [
         f"--- {name if before is not None else '/dev/null'}",
         f"+++ {name if after is not None else '/dev/null'}",
