@@ -12,6 +12,7 @@ Change: TypeAlias = "str | tuple[str, dict[str, Any]]"
 
 LONG = '"x" * 70'
 HALF = "'a\\ud83d'"  # of a surrogate pair
+NUMBER = "{'type': 'object', 'properties': {'n': {'type': 'integer', 'minimum': 0}}, 'required': ['n']}"
 NO_IMAGE = "data:image/png;base64,aGVsbG8gaGVsbG8gaGVsbG8gaGVsbG8gaGVsbG8="
 CHAT: dict[str, Change] = {
     "json": f"m[8]['content'] = {HALF}",
@@ -20,6 +21,8 @@ CHAT: dict[str, Change] = {
     "pictures": f"m[1]['content'][1]['image_url']['url'] = '{NO_IMAGE}'",
     "options": "b['temperature'] = 3",
     "tool-choice": "b['tool_choice'] = {'type': 'function', 'function': {'name': 'nothing'}}",
+    "answer-schema": f"b['response_format'] = {{'type': 'json_schema', 'json_schema': {{'name': 'a', 'strict': True, "
+    f"'schema': {NUMBER}}}}}",
     "tool-names-unique": "b['tools'][1]['function']['name'] = 'read_file'",
     "schema-plain": "b['tools'][0]['function']['parameters']['anyOf'] = [{'required': ['path']}]",
     "schema-valid": "b['tools'][0]['function']['parameters']['properties']['path'] = {'type': 'any'}",
@@ -63,6 +66,7 @@ CHAT: dict[str, Change] = {
     "no-reasoning-effort": ("b['reasoning_effort'] = 'low'", {"profiles": ["no-reasoning_effort"]}),
 }
 RESPONSES: dict[str, Change] = {
+    "text-format": f"b['text'] = {{'format': {{'type': 'json_schema', 'name': 'a b', 'schema': {NUMBER}}}}}",
     "json": f"m[7]['content'] = {HALF}",
     "objects": "b['tools'].append('x')",
     "item-types": "m.insert(0, {'type': 'tool_result', 'output': 'x'})",
@@ -103,6 +107,7 @@ RESPONSES: dict[str, Change] = {
     "limit": "b['max_output_tokens'] = 15",
 }
 MESSAGES: dict[str, Change] = {
+    "output-format": f"b['output_config'] = {{'format': {{'type': 'json_schema', 'schema': {NUMBER}}}}}",
     "json": f"m[5]['content'] = {HALF}",
     "size": "b['system'][0]['text'] = 'x' * (33 << 20)",
     "version-known": "h['anthropic-version'] = '2020-01-01'",
@@ -160,6 +165,7 @@ MESSAGES: dict[str, Change] = {
     "thinking-first": "b['thinking'] = {'type': 'enabled', 'budget_tokens': 1024}; del m[5:]",
 }
 GEMINI: dict[str, Change] = {
+    "response-schema": f"b['generationConfig']['responseJsonSchema'] = {NUMBER}",
     "json": f"m[0]['parts'][0]['text'] = {HALF}",
     "objects": "b['systemInstruction'] = 'Be exact.'",
     "call-names": "del m[4]['parts'][0]['functionResponse']['response']",

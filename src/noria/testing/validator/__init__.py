@@ -9,6 +9,7 @@ from noria.testing.faults import error_body
 from noria.testing.issued import Issued
 from noria.testing.request import Dialect, Request
 from noria.testing.validator import (
+    answer_schemas,
     chat,
     chat_options,
     chat_values,
@@ -27,6 +28,7 @@ RULES: tuple[Rule, ...] = (
     *responses_values.TABLE.rules, *responses.TABLE.rules,
     *messages_values.TABLE.rules, *messages_options.TABLE.rules, *messages.TABLE.rules,
     *gemini_values.TABLE.rules, *gemini.TABLE.rules,
+    *(rule for table in answer_schemas.TABLES for rule in table.rules),
 )  # fmt: skip
 """Every row, by dialect; the order in which they are tried."""
 
