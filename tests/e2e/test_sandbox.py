@@ -9,6 +9,7 @@ import re
 import signal
 import subprocess
 import sys
+import tempfile
 from typing import Any
 
 import pytest
@@ -22,6 +23,7 @@ from tests.tools.helpers import soon
 
 WITHOUT = """
 import sys
+import tempfile
 from noria.guard import sandbox_bwrap, sandbox_landlock
 sandbox_bwrap.program = lambda: ""
 if sys.argv.pop(1) == "neither":
@@ -195,3 +197,35 @@ def test_it_leaves_nothing_when_noria_is_killed(tmp_path: pathlib.Path) -> None:
         process.send_signal(signal.SIGKILL)
         process.communicate()
         assert soon(lambda: not processes_with(mark), 5)
+
+
+@pytest.mark.seed("G22", "Z30")
+def test_what_asks_to_run_outside_waits_for_a_person_over_a_restart(tmp_path: pathlib.Path) -> None:
+    """With a rule that allows every command. The word is given to another process, which then runs it, once."""
+    if why := _can("bubblewrap"):
+        pytest.skip(why)
+    with tempfile.TemporaryDirectory(prefix="noria-test-", dir=os.path.expanduser("~")) as elsewhere:
+        line = f"echo did >> {elsewhere}/x"
+        with ModelServer(do(line, f"NORIA_SANDBOX=off {line}")) as server:
+            place = Place(tmp_path, server.url)
+            noria = [sys.executable, "-m", "noria", "-p", "--model", "it", "--base-url", server.url]
+            more = ("--allow", "run_command", "--on-ask", "pause", "--output-format", "json")
+            done = subprocess.run(
+                [*noria, "go", *more], cwd=place.work, env=place.env, capture_output=True, text=True, timeout=60,
+                stdin=subprocess.DEVNULL,
+            )  # fmt: skip
+            result = json.loads(done.stdout)
+            assert done.returncode == 4 and not os.path.exists(f"{elsewhere}/x"), result
+            (waits,) = result["pending"]
+            assert waits["arguments"] == {"command": f"NORIA_SANDBOX=off {line}"}
+            assert "make the call again with NORIA_SANDBOX=off" in results(server)[0]
+            said = json.dumps({"type": "decision", "id": waits["id"], "allow": True})
+            more = ("--resume", result["session"], "--input-format", "stream-json", "--output-format", "stream-json")
+            done = subprocess.run(
+                [*noria, *more], cwd=place.work, env=place.env, capture_output=True, text=True, timeout=60,
+                input=said + "\n",
+            )  # fmt: skip
+            shown = [json.loads(each) for each in done.stdout.splitlines()]
+            assert [each["unboxed"] for each in shown if each["type"] == "approval"] == [True]
+            assert shown[-1]["outcome"] == "completed" and done.returncode == 0, done.stderr
+            assert pathlib.Path(f"{elsewhere}/x").read_text() == "did\n"

@@ -13,8 +13,9 @@ import pytest
 from noria.core.content import Call, Result, make_call
 from noria.core.events import Allow, Ask, Decided, External, Refuse, Verdict
 from noria.core.ports import Claims
-from noria.guard.gates import Gates, Hook, WhenAsked, advertised
+from noria.guard.gates import Gates, Hook, WhenAsked
 from noria.guard.modes import MODES, PermissionMode
+from noria.guard.offered import advertised
 from noria.guard.refusals import refuse, refused_by_person
 from noria.tools.registry import builtin
 from noria.tools.schema import tool

@@ -17,8 +17,9 @@ from hypothesis import strategies as st
 from noria.core.content import Call, Result, make_call
 from noria.core.events import Allow, Ask, Decided, Refuse, Verdict
 from noria.guard import globs
-from noria.guard.gates import Gates, Permit, WhenAsked, advertised
+from noria.guard.gates import Gates, Permit, WhenAsked
 from noria.guard.modes import MODES, PermissionMode
+from noria.guard.offered import advertised
 from noria.guard.rules import NAMES, RuleKind, Rules, parse_rule
 from noria.tools.registry import builtin
 from noria.tools.schema import tool

@@ -9,8 +9,9 @@ import pytest
 
 from noria.core.content import Call
 from noria.core.events import Allow, Ask, Decided, Verdict
-from noria.guard.gates import Gates, WhenAsked, advertised
+from noria.guard.gates import Gates, WhenAsked
 from noria.guard.modes import PermissionMode
+from noria.guard.offered import advertised
 from noria.guard.refusals import refused_by_person
 from noria.tools.registry import builtin
 from noria.tools.toolbox import Toolbox

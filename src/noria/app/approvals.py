@@ -38,10 +38,11 @@ allow = [
 
 class Approval(msgspec.Struct, frozen=True, omit_defaults=True):
     """A call as it is put to a person. Texts are as they came: whoever shows them makes control characters visible
-    (`visible`). `folder`: where a command runs; `parts`: which of its commands may do more than read, where it has
-    several; `paths`: the real paths, every link followed, `outside`: those of them outside of the workspace; `diff`:
-    how files would change, `problem`: why they could not be changed; `host`: whom a call of the web goes to; `plan`:
-    the plan to be approved; `rule`: what "for this session" and "always" would allow (blank: only once can be said)."""
+    (`visible`). `command`: the line that would be run, `folder`: where; `parts`: which of its commands may do more than
+    read, where it has several; `unboxed`: it is to run outside of the sandbox; `paths`: the real paths, every link
+    followed, `outside`: those of them outside of the workspace; `diff`: how files would change, `problem`: why they
+    could not be changed; `host`: whom a call of the web goes to; `plan`: the plan to be approved; `rule`: what "for
+    this session" and "always" would allow (blank: only once can be said)."""
 
     id: str
     tool: str
@@ -56,6 +57,7 @@ class Approval(msgspec.Struct, frozen=True, omit_defaults=True):
     host: str = ""
     plan: str = ""
     rule: str = ""
+    unboxed: bool = False
 
 
 class Answer(msgspec.Struct, frozen=True):
@@ -140,10 +142,15 @@ def approval(call: Call, gate: Gates, toolbox: Toolbox) -> Approval:
             diff, problem = preview(tool, call, toolbox.workspace)
         case _:
             pass
+    out = gate.unboxed(call)
+    if out:
+        from noria.guard.commanded import line
+
+        command = line(command)
     rule = "" if call.name in ("ask_user", "exit_plan") else gate.exact_rule(call)
     return Approval(
         call.id, call.name, args, command, folder, parts, tuple(dict.fromkeys((*claims.writes, *reads))),
-        tuple(dict.fromkeys(outside)), diff, problem, host, plan, rule,
+        tuple(dict.fromkeys(outside)), diff, problem, host, plan, rule, out,
     )  # fmt: skip
 
 

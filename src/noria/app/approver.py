@@ -112,6 +112,7 @@ def question(asked: Approval, prompt: str) -> str:
     parts = [("wanted", _cut(prompt, WANTED)), ("tool", asked.tool)]
     if asked.command:
         parts += [("folder", asked.folder), ("command", _cut(asked.command, LONGEST))]
+        parts += [("sandbox", "It is to run outside of the sandbox.")] if asked.unboxed else []
     else:
         parts.append(("arguments", _cut(msgspec.json.encode(asked.arguments).decode(), LONGEST)))
     parts += [("outside-the-workspace", "\n".join(asked.outside[:20]))] if asked.outside else []

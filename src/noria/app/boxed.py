@@ -33,10 +33,13 @@ class Boxed:
         self._box: Sandbox | None = None
         self._explained: Explained | None = None
         self._without = settings.sandbox == "off"
+        self.asks: Callable[[], bool] = lambda: False  # whether a person can be asked to let a command run outside
 
     def __call__(self, start: Start) -> Child:
         """Create a process. Raises OSError or ToolError where it cannot be."""
-        if self._without:
+        if start.unboxed and self._settings.sandbox == "strict":
+            raise ToolError("nothing was run: with --sandbox strict nothing runs outside of the sandbox")
+        if self._without or start.unboxed:
             return spawn(start)
         if self._box is None:
             self._open()
@@ -113,8 +116,11 @@ class Boxed:
             from noria.guard.sandbox_said import Explained
 
             assert self._box.plan is not None
-            self._explained = Explained(self._box.plan, self._box.scratch)
+            self._explained = Explained(self._box.plan, self._box.scratch, self._may_ask)
         return self._explained.note(output)
+
+    def _may_ask(self) -> bool:
+        return self._settings.sandbox == "auto" and self.asks()
 
     def close(self) -> None:
         """End the sandbox with everything in it."""

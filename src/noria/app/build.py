@@ -283,7 +283,8 @@ def _gate(order: _Order, root: str, shop: _Shop) -> Gates:
         readable=_readable(order, shop.outputs), folders=settings.folders,
         folder=lambda: toolbox.processes.folder, rules=_rules(settings, root, tools),
     )  # fmt: skip
-    toolbox.hidden, gate.scratch = gate.hidden, shop.boxed.scratch
+    toolbox.hidden, gate.scratch, gate.sandbox = gate.hidden, shop.boxed.scratch, settings.sandbox
+    shop.boxed.asks = lambda: gate.asked != "deny" and gate.mode != "goal"
     toolbox.strayed, toolbox.keep, toolbox.harmless = gate.strayed, order.journal.put, gate.only_reads
     return gate
 

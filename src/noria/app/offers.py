@@ -74,7 +74,7 @@ class Offers:
 
     def tools(self, mode: PermissionMode) -> tuple[ToolSpec, ...]:
         """The tools that can work and that this mode lets through."""
-        from noria.guard.gates import advertised
+        from noria.guard.offered import advertised
 
         gate = self._gate
         return tuple(t.spec for t in advertised(mode, self._tools, gate.asked, gate) if not t.missing)

@@ -19,6 +19,7 @@ from noria.app.settings import Options
 from noria.core.content import Call
 from noria.core.errors import UsageError
 from noria.core.events import Allow, Refuse
+from noria.core.unboxed import unboxed
 from noria.guard.gates import Gates
 from noria.guard.modes import MODES, PermissionMode, inside
 from noria.guard.ruled import Ruled
@@ -79,11 +80,16 @@ def would(word: str, found: Found, options: Options) -> list[str]:
     rules = placed_rules(found.sources, root)
     now = found.config.permission_mode
     gates = {mode: _gates(box, tools, rules, root, mode) for mode in MODES}
+    for gate in gates.values():
+        gate.sandbox = found.config.sandbox
     verdicts = {mode: _verdict(gate, call) for mode, gate in gates.items()}
     ruling = Ruled(rules, (root,), (root,)).ruling(call, box.claims(call)) if len(rules) else Ruling()
     if (whole := rules.forbids(call.name)) is not None:
         ruling = Ruling("deny", whole, call.name)
-    lines = [f"{word.strip()} in {now} mode: {verdicts[now]}{_reason(ruling, verdicts[now])}"]
+    reason = _reason(ruling, verdicts[now])
+    if gates[now].unboxed(call) and not ruling.kind and verdicts[now] in ("asked", "denied"):
+        reason = ", for it is to run outside of the sandbox, which takes a person each time"
+    lines = [f"{word.strip()} in {now} mode: {verdicts[now]}{reason}"]
     if call.name == "run_command":
         lines += _parts(call, rules, root)
     others = ", ".join(f"{verdicts[m]} in {m}" for m in MODES if m != now)
@@ -120,9 +126,10 @@ def _parts(call: Call, rules: Rules, root: str) -> list[str]:
     """The commands of a line, each with what is said of it."""
     from noria.guard.commands import CommandLine
 
-    text = str(msgspec.json.decode(call.args)["command"])
+    written = str(msgspec.json.decode(call.args)["command"])
+    text = unboxed(written) or written
     lines: list[str] = []
-    for part in CommandLine(rules, text, root, lambda path: inside(path, (root,))).parts():
+    for part in CommandLine(rules, text, root, lambda path: inside(path, (root,)), text != written).parts():
         said = f"{_SAID[part.said]} {part.rule.shown}" if part.rule else _TABLE.get(part.said, part.said)
         if part.rule and part.why:
             said = f"asked about, for it may be what {part.rule.shown} is about"

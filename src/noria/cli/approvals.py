@@ -24,6 +24,8 @@ def lines(asked: Approval) -> list[str]:
     if asked.command:
         found += _indented(asked.command)
         found += [f"{DIM}    in {visible(asked.folder)}{PLAIN}"] if asked.folder else []
+        if asked.unboxed:
+            found.append(f"{RED}    outside of the sandbox, with the network and all that is yours{PLAIN}")
         found += [f"{YELLOW}    asked about: {visible(part)}{PLAIN}" for part in asked.parts]
     for name, value in asked.arguments.items():
         if name in KNOWN or (name in IN_DIFF and asked.diff):

@@ -48,19 +48,19 @@ class Commanded:
         from noria.guard.parts import asking
 
         try:
-            command = msgspec.json.decode(call.args, type=_Command).command
+            command = line(msgspec.json.decode(call.args, type=_Command).command)
         except msgspec.MsgspecError:
             return ()
         return asking(command, self.runs_in(call), self._inside)
 
     def written(self, call: Call) -> list[str]:
-        """The files, as real paths, that a command certainly writes: by redirections, and those that `cp`, `tee` and
-        their like name. Raises MsgspecError where the arguments are not those of run_command."""
+        """The files, as real paths, that a command certainly redirects to. Raises MsgspecError where the arguments are
+        not those of run_command."""
         from noria.guard.commands import written
 
         args = msgspec.json.decode(call.args, type=_Command)
         folder = os.path.join(self._workspace, args.cwd) if args.cwd else self._folder() or self._workspace
-        return written(args.command, os.path.realpath(folder))
+        return written(line(args.command), os.path.realpath(folder))
 
     def only_reads(self, call: Call) -> bool:
         """Whether a call of run_command certainly only reads, and only inside, by its parse tree."""
@@ -79,10 +79,33 @@ class Commanded:
             args = msgspec.json.decode(call.args, type=_Command)
         except msgspec.MsgspecError:
             return False
-        if call.name != "run_command" or args.background:
+        if call.name != "run_command" or args.background or _unboxed(args.command):
             return False
         folder = os.path.realpath(os.path.join(self._workspace, args.cwd)) if args.cwd else folder
         return not only_reads(args.command, folder, self._inside)
 
     def _inside(self, path: str) -> bool:
         return inside(path, self._readable)
+
+
+def _unboxed(command: str) -> str:
+    if "NORIA_SANDBOX" not in command:
+        return ""
+    from noria.core.unboxed import unboxed  # hardly ever
+
+    return unboxed(command)
+
+
+def line(command: str) -> str:
+    """The command line that is run: without what asks for it to be run outside of the sandbox."""
+    return _unboxed(command) or command
+
+
+def asks_outside(call: Call) -> bool:
+    """Whether a call wants its command run outside of the sandbox."""
+    if call.name != "run_command" or "NORIA_SANDBOX" not in call.args:
+        return False
+    try:
+        return bool(_unboxed(msgspec.json.decode(call.args, type=_Command).command))
+    except msgspec.MsgspecError:
+        return False

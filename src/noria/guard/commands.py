@@ -13,8 +13,9 @@ from typing import Literal, TypeAlias
 import msgspec
 
 from noria.core.content import Call
+from noria.core.unboxed import ASKS, unboxed
 from noria.guard import globs
-from noria.guard.command import Redirect, Simple, parse
+from noria.guard.command import Redirect, Simple, Word, parse
 from noria.guard.harmless import each_only_reads
 from noria.guard.named import Files
 from noria.guard.rules import NOTHING, Inside, Rule, Rules, Ruling, compiled_command
@@ -45,16 +46,17 @@ class Part(msgspec.Struct, frozen=True):
 def exact(call: Call) -> str:
     """The rule that covers this line to the letter; blank where it is not understood, so that no rule may."""
     line = str(msgspec.json.decode(call.args).get("command", "")).strip()
-    if not line or _not_understood(follow(line)):
+    if not line or unboxed(line) or _not_understood(follow(line)):
         return ""
     return f"{call.name}({globs.escaped(line)})"
 
 
 class CommandLine:
     """One line, under the rules. `folder`: the real path that it begins in; `inside`: whether a real path is in the
-    workspace or in what is added to it."""
+    workspace or in what is added to it; `outside`: it is to run outside of the sandbox."""
 
-    def __init__(self, rules: Rules, text: str, folder: str, inside: Inside) -> None:
+    def __init__(self, rules: Rules, text: str, folder: str, inside: Inside, outside: bool = False) -> None:
+        self._outside = outside
         self._rules, self._text, self._folder, self._inside = rules, text, folder, inside
         rules.afresh()
         self._line = follow(text)
@@ -108,6 +110,8 @@ class CommandLine:
     # -- what a rule forbids or asks for -------------------------------------------------------------------------
 
     def _forbidden(self) -> Iterator[Ruling]:
+        if self._outside and not self._line.parsed.commands:  # nothing but redirections
+            yield from self._matched(Running(Simple((Word(self._text),))))
         for running in self._line.all():
             yield from self._met(running)
         yield from self._files.redirected()
@@ -144,7 +148,7 @@ class CommandLine:
                     yield Ruling(kind, rule, _plain(self._text))
                     continue
                 pattern = compiled_command(rule.pattern)
-                texts = texts or list(spellings(words))
+                texts = texts or [*spellings(words), *(f"{ASKS} {t}" for t in spellings(words) if self._outside)]
                 if any(pattern.fits(text) for text in texts):
                     yield Ruling(kind, rule, _plain(running.text))
                 elif any(globs.UNKNOWN in t and pattern.might_fit(alike(t)) for t in texts):
@@ -279,11 +283,10 @@ class CommandLine:
 
 
 def written(text: str, folder: str) -> list[str]:
-    """The files, as real paths, that the line certainly writes."""
+    """The files, as real paths, that the line certainly redirects to."""
     line = follow(text)
     files = Files(None, line, folder)
-    redirected = [path for r in line.redirects() if r.writes for path in files.targets(r)]
-    return [*redirected, *(path for running in line.all() if not running.perhaps for path in files.written(running))]
+    return [path for r in line.redirects() if r.writes for path in files.targets(r)]
 
 
 def one_command(text: str) -> bool:

@@ -30,6 +30,7 @@ from noria.guard.refusals import (
     nobody,
     reads_no_more,
     refuse,
+    stays_inside,
     unknown,
 )  # fmt: skip
 
@@ -85,6 +86,7 @@ class Gates:
         self.mode: PermissionMode = mode
         self.asked: WhenAsked = asked
         self.hooks = tuple(hooks)
+        self.sandbox: Literal["auto", "strict", "off"] = "auto"  # whether commands may ask to run outside of it
         self.scratch: Callable[[str], bool] = lambda path: (
             False
         )  # whether a path is the commands' own, in their sandbox
@@ -220,7 +222,7 @@ class Gates:
         strange_reads = [p for p in (*claims.reads, *claims.deep) if not inside(p, self._readable)]
         strange_writes = [p for p in claims.writes if kept(p) or not inside(p, self._folders)]
         what = kind(tool.name, read_only=tool.read_only)
-        if what == "command" and self.mode == "goal":  # elsewhere it is asked about, or by a rule
+        if what == "command" and self.mode == "goal" and ">" in call.args:  # elsewhere it is asked about, or by a rule
             strange_writes += [p for p in self._commands.written(call) if not self._fits(p)]
         if what == "command" and judge(self.mode, what) == "ask" and self.only_reads(call):
             what = "command_read"
@@ -234,7 +236,10 @@ class Gates:
         ):
             found = "run"
         by_rule = ruling is not None and ruling.kind == "ask"
-        if (asked or by_rule) and found in ("run", "ask"):
+        out = what == "command" and "NORIA_SANDBOX" in call.args and self.unboxed(call)
+        if out and (self.sandbox == "strict" or self.mode == "goal") and found in ("run", "ask"):
+            return stays_inside(call, self.mode, self.sandbox)
+        if (asked or by_rule or out) and found in ("run", "ask"):
             found = "denied" if self.mode == "goal" else "ask"
         elif found == "ask" and ruling is not None and what not in PERSONAL and self._covers(ruling, claims, what):
             found = "run"
@@ -256,6 +261,8 @@ class Gates:
                 return blocked(call, self.mode, strange)
             case "denied":
                 return denied(call, self.mode, self._workspace, strange, ruling if by_rule else None)
+            case "ask" if out and not by_rule and not somebody and self.asked == "deny":
+                return stays_inside(call, self.mode, self.sandbox)
             case "ask":
                 return (
                     Ask()
@@ -333,6 +340,12 @@ class Gates:
         """What of a line of several commands a person is asked about, and the real path that it would run in."""
         return self._commands.parts(call), self._commands.runs_in(call)
 
+    def unboxed(self, call: Call) -> bool:
+        """Whether a call wants its command run outside of the sandbox."""
+        from noria.guard.commanded import asks_outside
+
+        return self.sandbox != "off" and asks_outside(call)
+
     def only_reads(self, call: Call) -> bool:
         """Whether a call of run_command certainly only reads, and only inside, by its parse tree."""
         return self._commands.only_reads(call)
@@ -374,21 +387,6 @@ class Gates:
     def _proposal(self, call: Call) -> str:
         """The flag that would allow this call."""
         return self._with_rules().proposal(call, self._claims(call))
-
-
-def advertised(
-    mode: PermissionMode, tools: Iterable[N], asked: WhenAsked = "person", gates: Gates | None = None
-) -> list[N]:
-    """The tools that are offered in the mode, in their order: those that are not blocked in it, nor forbidden whole by
-    a rule of the gates. Where nobody can be asked, now or later, asking is not offered."""
-    found: list[N] = []
-    for each in tools:
-        what = kind(each.name, read_only=each.read_only)
-        if gates is not None and gates.forbids(each.name):
-            continue
-        if available(mode, what) and not (what in PERSONAL and asked == "deny"):
-            found.append(each)
-    return found
 
 
 def _host(call: Call) -> str:

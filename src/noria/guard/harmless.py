@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 
 from noria.guard.args import Arg
 from noria.guard.command import Parsed, Simple, Word, parse
-from noria.guard.git_reads import git_folders
 from noria.guard.reading import reads_only, unwrapped
 
 if TYPE_CHECKING:
@@ -178,7 +177,8 @@ class _Line:
 
     def _git(self, command: Simple) -> str:
         """Why git may run what a repository names."""
-        from noria.guard.repository import runs_nothing  # most lines have no git in them
+        from noria.guard.git_reads import git_folders  # most lines have no git in them
+        from noria.guard.repository import runs_nothing
 
         told = git_folders(command.words)
         for folder in self.folders:

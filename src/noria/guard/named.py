@@ -33,7 +33,6 @@ _CHANGES = frozenset((
     "mv", "mkfifo", "mknod", "sponge", "setfacl", "chattr",
 ))  # fmt: skip
 _CHANGES_LAST = frozenset(("cp", "mv", "install", "ln", "rsync", "scp"))
-_STREAMS = ("/dev/null", "/dev/std", "/dev/tty", "/dev/fd/", "/proc/self/fd/")
 _INTO = re.compile(r"-[a-zA-Z]*t|--target-directory(=.*)?")  # where these take the place that they write to first
 _GIT_CHANGES = frozenset(("checkout", "restore", "rm", "mv", "apply", "am", "clean", "reset", "stash", "switch"))
 _SEARCHES = re.compile(
@@ -80,21 +79,6 @@ class Files:
         if not texts or any(not text or (self._lost and not os.path.isabs(text)) for text in texts):
             return []
         return list(dict.fromkeys(real(text, folder) for text in texts for folder in self._folders))
-
-    def written(self, running: Running) -> Iterator[str]:
-        """The real paths, of files or in folders that are there, that a command certainly changes."""
-        words = running.command.words
-        name = words[0].text.rpartition("/")[2] if words and words[0].fixed else ""
-        if name not in _CHANGES and name not in _CHANGES_LAST:
-            return
-        for word in self._changed(name, words[1:]):
-            if (name == "dd" and not word.text.startswith("of=")) or (self._lost and not word.text.startswith("/")):
-                continue
-            if word.text.startswith(_STREAMS):
-                continue
-            for path in self._paths(word, running.command.at):
-                if os.path.isdir(os.path.dirname(path)):
-                    yield path
 
     def inputs(self) -> tuple[str, ...]:
         """The files that are read by a redirection, as real paths."""

@@ -49,6 +49,11 @@ def torn(node: Node, text: bytes) -> bool:
         gap = text[one.end_byte : other.start_byte]
         if b"\n" in gap.replace(b"\\\n", b""):
             return True
-        if touching and not gap and one.type != "$" and not (one.type.endswith("_redirect") or other.type.endswith("_redirect")):
+        if (
+            touching
+            and not gap
+            and one.type != "$"
+            and not (one.type.endswith("_redirect") or other.type.endswith("_redirect"))
+        ):
             return True
     return False

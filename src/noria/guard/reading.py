@@ -11,8 +11,6 @@ from collections.abc import Callable, Sequence
 
 from noria.guard.args import Arg, Bad, fixed
 from noria.guard.command import Simple, Word
-from noria.guard.git_reads import git_reads
-from noria.guard.sed_awk import awk_program, sed_script
 
 Check = Callable[[Sequence[Arg]], bool]
 
@@ -151,6 +149,8 @@ def _sed(args: Sequence[Arg]) -> bool:
             bare.append(arg.text)
     if not told and bare:
         scripts.append(bare[0])
+    from noria.guard.sed_awk import sed_script
+
     return bool(scripts) and all(map(sed_script, scripts))
 
 
@@ -194,9 +194,17 @@ def _awk(args: Sequence[Arg]) -> bool:
                 return False
         elif not re.fullmatch(r"-F.+|-v\w+=.*", option):
             return False
+    from noria.guard.sed_awk import awk_program
+
     if not rest or rest[0].kind != "fixed" or not awk_program(rest[0].text):
         return False
     return all(a.kind in ("fixed", "name") and not a.text.startswith("-") for a in rest[1:])
+
+
+def _git(args: Sequence[Arg]) -> bool:
+    from noria.guard.git_reads import git_reads  # a table of its own
+
+    return git_reads(args)
 
 
 def _pip(args: Sequence[Arg]) -> bool:
@@ -222,7 +230,7 @@ _CHECKS: dict[str, Check] = {
     "awk": _awk,
     "gawk": _awk,
     "mawk": _awk,
-    "git": git_reads,
+    "git": _git,
     "pip": _pip,
     "pip3": _pip,
     "yq": _yq,

@@ -127,6 +127,24 @@ def nobody(
     )
 
 
+def stays_inside(call: Call, mode: PermissionMode, sandbox: str) -> Refuse:
+    """A command asks to run outside of the sandbox, where it may not: nobody is or can be asked."""
+    if sandbox == "strict":
+        why, how = "with --sandbox strict nothing runs outside of the sandbox", ""
+    elif mode == "goal":
+        why, how = "it asks to run outside of the sandbox, and goal mode never asks", ""
+    else:
+        why = "it asks to run outside of the sandbox, which takes a person's approval, and nobody can be asked here"
+        how = ". A person can be asked later with --on-ask pause, or give the sandbox more (sandbox_hosts and "
+        how += "sandbox_write in config.toml)"
+    return refuse(
+        call,
+        "denied",
+        f"ERROR: {call.name} was not run: {why}. Do not retry it so: do what can be done inside, and say what is "
+        f"left{how}",
+    )
+
+
 def cannot_work(call: Call, why: str) -> Refuse:
     """The tool lacks something on this machine, or is off."""
     return refuse(call, "error", f"ERROR: {call.name} cannot work here: {why}. Go on without it")

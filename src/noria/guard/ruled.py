@@ -12,8 +12,9 @@ import msgspec
 
 from noria.core.content import Call
 from noria.core.ports import Claims
+from noria.core.unboxed import unboxed
 from noria.guard.modes import PermissionMode, inside, judge
-from noria.guard.rules import Rule, Rules, Ruling
+from noria.guard.rules import NOTHING, Rule, Rules, Ruling
 
 LONGEST = 300  # characters of a rule that a refusal proposes
 SHOWN = 200  # characters of what a rule forbids that a refusal shows
@@ -40,7 +41,12 @@ class Ruled:
         args = msgspec.json.decode(call.args, type=_Command)
         root = self.rules.workspace
         place = os.path.realpath(os.path.join(root, args.cwd or folder))
-        return CommandLine(self.rules, args.command, place, lambda path: inside(path, self._readable)).ruling()
+        outside = unboxed(args.command)
+        found = CommandLine(self.rules, outside or args.command, place, self._is_readable, bool(outside)).ruling()
+        return NOTHING if outside and found.kind == "allow" else found  # no rule lets a command out of the sandbox
+
+    def _is_readable(self, path: str) -> bool:
+        return inside(path, self._readable)
 
     def covers(self, ruling: Ruling, mode: PermissionMode, claims: Claims, *, writes: bool, command: bool) -> bool:
         """Whether what an allow says is all that would have been asked about in this mode. `writes`: the tool's writes

@@ -17,6 +17,7 @@ import msgspec
 
 from noria.core.content import Call
 from noria.core.ports import Claims
+from noria.core.unboxed import ASKS
 from noria.guard import globs
 from noria.guard.modes import KINDS
 
@@ -116,6 +117,11 @@ def parse_rule(kind: RuleKind, text: str, source: str, known: Collection[str] | 
 def _check(rule: Rule) -> None:
     match rule.family:
         case "command":
+            if rule.kind == "allow" and re.match(rf"{ASKS}(?:\s|$)", rule.pattern):
+                raise ValueError(
+                    "no rule lets commands out of the sandbox: a person is asked each time (sandbox_hosts and "
+                    "sandbox_write in config.toml give the sandbox more, sandbox = off takes it away)"
+                )
             pattern = globs.command_pattern(rule.pattern)
             if re.search(r"(?:^|\s)(?:\||\|\||&&|;|&|>|>>|<)(?:\s|$)|\n", rule.pattern) and (
                 rule.kind != "allow" or not pattern.whole

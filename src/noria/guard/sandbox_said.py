@@ -7,12 +7,18 @@ guess; so a note says what the sandbox does, not that it is the cause.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Final
 
+from noria.core.unboxed import ASKS
 from noria.guard.sandbox_places import Plan
 
 LOOKED_AT = 20_000  # characters of the output, half from each end
 
+OUTSIDE: Final = (
+    f". Where it has to be: make the call again with {ASKS} before the command, and a person is asked to let it run "
+    "outside; what it has done already is then done again"
+)
 _NETWORK: Final = re.compile(
     r"network is unreachable|could not resolve (host|proxy)|temporary failure in name resolution"
     r"|name or service not known|no address associated|getaddrinfo|enotfound|eai_again|enetunreach|dns error"
@@ -37,10 +43,10 @@ _SPACES: Final = re.compile(r"unshare|user ?namespace|clone_new|mount: |bwrap: |
 class Explained:
     """Explains each kind of failure once in a session."""
 
-    def __init__(self, plan: Plan, scratch: str = "") -> None:
+    def __init__(self, plan: Plan, scratch: str = "", asks: Callable[[], bool] = bool) -> None:
         """`scratch`: the folder for what passes, where the sandbox has no /tmp of its own (Landlock); there it has no
-        sockets either."""
-        self._plan, self._scratch = plan, scratch
+        sockets either. `asks`: whether a person can be asked to let a command run outside."""
+        self._plan, self._scratch, self._asks = plan, scratch, asks
         self._told: set[str] = set()
 
     def note(self, output: str) -> str:
@@ -51,7 +57,7 @@ class Explained:
         for kind, text in self._found(output):
             if kind not in self._told:
                 self._told.add(kind)
-                return f"[sandbox: {text}]"
+                return f"[sandbox: {text}{OUTSIDE if self._asks() and kind != 'processes' else ''}]"
         return ""
 
     def _found(self, output: str) -> list[tuple[str, str]]:

@@ -50,7 +50,8 @@ HOLD_PROGRAM = HOLD + 'exec "$@"'
 
 class Start(NamedTuple):
     """A process to be created, in a session of its own: `program` (an absolute path) with `argv`, in the folder `cwd`,
-    with exactly this environment and these descriptors; `passed`: more that it inherits, under the same numbers."""
+    with exactly this environment and these descriptors; `passed`: more that it inherits, under the same numbers;
+    `unboxed`: a person let it run outside of the sandbox."""
 
     argv: Sequence[str]
     program: str
@@ -60,6 +61,7 @@ class Start(NamedTuple):
     stdout: int
     stderr: int
     passed: tuple[int, ...] = ()
+    unboxed: bool = False
 
 
 Spawn: TypeAlias = Callable[[Start], Child]
@@ -159,11 +161,13 @@ class Processes:
         *,
         told: Told | None = None,
         env: Mapping[str, str] | None = None,
+        unboxed: bool = False,
     ) -> Held[Output]:
         """Start a shell that will run the command in the folder `cwd` once it is let go.
 
         Its spill file is `name` with the mark of its processes added. `told`: takes the folder in which the shell ends.
-        `env`: variables beside those of every command, or instead of them. Raises ToolError where it cannot be started.
+        `env`: variables beside those of every command, or instead of them. `unboxed`: outside of the sandbox. Raises
+        ToolError where it cannot be started.
         """
         if "\0" in command:
             raise ToolError("a command cannot hold a NUL character")
@@ -173,7 +177,7 @@ class Processes:
         shell = self._find_shell()
         output = Output(spill, spill.path(f"{name}-{mark}.txt") if spill else "")
         argv = [os.path.basename(shell), "-c", HOLD + command]
-        return self._start(argv, shell, cwd, mark, output, held=True, told=told, env=env)
+        return self._start(argv, shell, cwd, mark, output, held=True, told=told, env=env, unboxed=unboxed)
 
     def start(
         self,
@@ -233,6 +237,7 @@ class Processes:
         told: Told | None = None,
         env: Mapping[str, str] | None = None,
         data: bytes = b"",
+        unboxed: bool = False,
     ) -> Held[S]:
         marks = f"{self._outer},{mark}" if self._outer else mark
         added = {os.fsencode(k): os.fsencode(v) for k, v in (env or {}).items()}
@@ -260,6 +265,7 @@ class Processes:
                     ends[0],
                     ends[0] if errors is None else ends[1],
                     (ends[-1],) if told is not None else (),
+                    unboxed,
                 )
             )
         except (OSError, ValueError) as error:
