@@ -89,7 +89,15 @@ def test_lines_on_stdin_need_lines_on_stdout() -> None:
         (["-p", "x", "--model"], "expected one argument"),
         (["-p", "x", "-c", "--session", "a"], "not allowed with"),
         (["-p", "x", "--output-format", "xml"], "invalid choice"),
-        (["-pfix it"], "-p/--print takes no value: write what follows it apart"),
+        (["-pfix it"], "-p takes no value: write the prompt apart, as in noria -p 'fix the tests'"),
+        (["-phi"], "-p takes no value"),
+        (["-p=hi"], "-p takes no value"),
+        (["-p", "x", "--base-url", ""], "--base-url names nothing; leave it out, or write an address after it"),
+        (["-p", "x", "--json-schema="], "--json-schema names nothing; leave it out, or write a file after it"),
+        (["-p", "x", "--image", "a.png", "--image", " "], "--image names nothing"),
+        (["-p", "x", "--fallback-model", ""], "--fallback-model names nothing"),
+        (["-p", "x", "-o", ""], "--output names nothing"),
+        (["-p", "x", "--workspace", ""], "--workspace names nothing"),
     ],
 )
 def test_mistakes_are_one_line(argv: list[str], says: str) -> None:

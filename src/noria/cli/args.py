@@ -19,6 +19,13 @@ LATER = (
     "agent",
     "mcp_config",
 )
+NAMING = {
+    "--tools": "a name", "--session": "a name", "--fork": "an id", "--fallback-model": "a model",
+    "--base-url": "an address", "--output": "a file", "--config": "a file", "--json-schema": "a file",
+    "--image": "a file", "--debug": "a file", "--system-prompt": "a file", "--workspace": "a folder",
+    "--add-dir": "a folder",
+}  # fmt: skip
+"""The flags that have to name something: what is blank there comes of a variable that is not set."""
 FORMATS = ("text", "json", "stream-json")
 
 
@@ -49,15 +56,21 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
     _output_flags(parser)
     _rule_flags(parser)
     _session_flags(parser)
+    for word in argv:
+        if word[:2] == "-p" and word.strip("-pch"):  # -p'fix it', -p=x: argparse would read -f, or -h
+            raise UsageError("-p takes no value: write the prompt apart, as in noria -p 'fix the tests'")
+        if word == "--":
+            break
     args, unknown = parser.parse_known_args(argv)
     if unknown:
         raise UsageError(_unknown(parser, unknown[0]))
     for name in LATER:
         if getattr(args, name) not in (None, False):
             raise UsageError(f"--{name.replace('_', '-')} is not built yet")
-    for flag, value in (("--tools", args.tools), ("--session", args.session)):
-        if value is not None and not value.replace(",", "").strip():
-            raise UsageError(f"{flag} names nothing; leave it out, or write a name after it")
+    for flag, what in NAMING.items():
+        given = getattr(args, flag.strip("-").replace("-", "_"), None)
+        if any(not value.replace(",", "").strip() for value in ([given] if isinstance(given, str) else given or ())):
+            raise UsageError(f"{flag} names nothing; leave it out, or write {what} after it")
     if args.input_format == "stream-json" and args.output_format != "stream-json":
         raise UsageError("--input-format stream-json needs --output-format stream-json: what it answers is told there")
     return args
