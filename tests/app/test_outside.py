@@ -232,3 +232,28 @@ def test_a_person_sees_the_command_and_that_it_is_outside() -> None:
     shown = "\n".join(lines(asked))
     assert "make" in shown and "outside of the sandbox" in shown and ASKS not in shown
     assert hint(asked) == ["Allow it? [y/N] "]
+
+
+# -- added folders -----------------------------------------------------------------------------------------------
+
+
+def test_commands_go_into_an_added_folder_and_begin_there_again(tmp_path: Path) -> None:
+    """Also after a restart; once it is not added any more they begin in the workspace."""
+    other, far = tmp_path / "other", tmp_path / "far"
+    (other / "sub").mkdir(parents=True)
+    far.mkdir()
+
+    async def work(journal: MemoryJournal, folders: tuple[str, ...], *commands: str) -> list[str]:
+        given = asking(tmp_path, mode="goal", folders=folders)
+        turns = [*(call("run_command", command=c) for c in commands), "done"]
+        brought = Brought(journal=journal)
+        async with await Session.open(given, Which("memory"), model=model(*turns), brought=brought) as session:
+            await session.run("go")
+            return [text.strip() for text in results(session)[-len(commands) :]]
+
+    journal, added = MemoryJournal(), (os.path.realpath(other),)
+    said = run(work(journal, added, f"cd {other}/sub", "pwd", f"cd {far}", "pwd"))
+    assert said[0] == f"[the next command starts in {other}/sub]" and said[1] == f"{other}/sub"
+    assert "outside of the workspace" in said[2] and said[3] == f"{other}/sub"
+    assert run(work(journal, added, "pwd")) == [f"{other}/sub"]
+    assert run(work(journal, (), "pwd")) == [os.path.realpath(tmp_path / "work")]

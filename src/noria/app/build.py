@@ -261,7 +261,7 @@ def _shop(order: _Order, session: str, root: str, windows: Windows) -> _Shop:
     boxed = Boxed(settings, root, _readable(order, outputs), bus.say)
     boxed.must()
     processes = Processes(environment(hide=settings.secrets), boxed) if brought.builtin else Processes({})
-    processes.explain = boxed.explain
+    processes.explain, processes.added = boxed.explain, settings.folders
     hiding = Hiding(secret_texts(settings.models, settings.secrets, os.environ))
     post = (hiding, nested.add) if brought.builtin else (hiding,)
     threads = brought.shared.threads if brought.shared else None
@@ -301,7 +301,7 @@ async def _driver(
     today = Today(opened, order.which.kind == "fork")
     found = await resume(journal, today, parts.clock.now(), toolbox.repeatable, end_group)
     remember(toolbox, shop.nested, list(finished_calls(found.state, journal)))
-    toolbox.processes.folder = commands_folder(found.state, toolbox.workspace)
+    toolbox.processes.folder = commands_folder(found.state, toolbox.workspace, order.settings.folders)
     shop.bus.record.take_up(found.state)
     return Driver(found.state, parts, shop.bus, claims, since=found.since), found.notices
 

@@ -6,7 +6,7 @@ works, any model.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -113,9 +113,9 @@ def remember(toolbox: Toolbox, nested: NestedGuidance, finished: list[tuple[Call
         nested.know(call)
 
 
-def commands_folder(state: State, workspace: Workspace, most: int = 500) -> str:
+def commands_folder(state: State, workspace: Workspace, added: Sequence[str] = (), most: int = 500) -> str:
     """The folder in which commands start, by what the model was told last, within the last `most` entries; empty: the
-    workspace."""
+    workspace. `added`: folders beside it in which they may."""
     from noria.tools.shell import folder_again, run_command
 
     transcript = state.transcript
@@ -123,7 +123,8 @@ def commands_folder(state: State, workspace: Workspace, most: int = 500) -> str:
         entry = transcript[index]
         if isinstance(entry, Step):
             for call, result in reversed(list(zip(entry.reply.calls, entry.results, strict=True))):
-                if call.name == run_command.name and (found := folder_again(workspace, result.text)) is not None:
+                found = folder_again(workspace, result.text, added) if call.name == run_command.name else None
+                if found is not None:
                     return found
     return ""
 

@@ -110,6 +110,7 @@ class Processes:
         "_spawn",
         "_tasks",
         "_token",
+        "added",
         "explain",
         "folder",
         "movable",
@@ -127,6 +128,7 @@ class Processes:
         self._shell = ""
         self._tasks: Tasks | None = None
         self.explain: Callable[[str], str] = _nothing  # a line for the model on what made a command fail, by its output
+        self.added: tuple[str, ...] = ()  # folders beside the workspace in which commands may start
         self.folder = ""  # where the last command ended and the next begins; empty: in the workspace
         self.on_tasks: Callable[[Tasks], None] | None = None  # is told when there are any for the first time
         self.movable: set[Held[Output]] = set()  # commands that are waited for, and could go on in the background

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Annotated, Any
 
 import msgspec
@@ -261,7 +261,7 @@ class Running:
         if not ended or ended == self._folder:
             return []
         processes, root = self._run.processes, self._run.workspace.root
-        if ended != root and not ended.startswith(root.rstrip("/") + "/"):
+        if not _within(ended, (root, *processes.added)):
             here = self._named(processes.folder or root)
             return [f"[it ended in {ended}, outside of the workspace; the next command starts in {here} as before]"]
         processes.folder = "" if ended == root else ended
@@ -271,16 +271,20 @@ class Running:
         return "the workspace" if folder == self._run.workspace.root else self._run.workspace.shown(folder)
 
 
-def folder_again(workspace: Workspace, text: str) -> str | None:
+def _within(folder: str, places: Iterable[str]) -> bool:
+    return any(folder == place or folder.startswith(place.rstrip("/") + "/") for place in places)
+
+
+def folder_again(workspace: Workspace, text: str, added: Iterable[str] = ()) -> str | None:
     """Where commands start after the one with this result, for a session that is resumed: "" is the workspace, None
-    where the result does not say."""
+    where the result does not say. `added`: folders beside it in which they may."""
     last = text.rpartition("\n")[2]
     if last.startswith("ERROR: ") and GONE in last:
         return ""
     if not (last.startswith(NEXT) and last.endswith("]")):
         return None
     folder = workspace.real(last[len(NEXT) : -1])
-    inside = folder.startswith(workspace.root.rstrip("/") + "/")
+    inside = folder != workspace.root and _within(folder, (workspace.root, *added))
     return folder if inside and os.path.isdir(folder) else ""
 
 
