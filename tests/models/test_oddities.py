@@ -544,6 +544,14 @@ def test_usage_of_chat(frames: list[Any], usage: Usage) -> None:
     assert answered(read([sse(*frames)])).usage == usage
 
 
+@pytest.mark.seed("Z10")
+def test_usage_beside_an_error_is_counted() -> None:
+    """OpenRouter: the last chunk has the error, and what was paid for."""
+    last = delta(content="") | {"error": {"code": 502, "message": "it broke"}, "usage": USAGE}
+    failure = failed(read([sse(delta(content="x"), last)]))
+    assert (failure.usage.input, failure.usage.output) == (10, 4) and "it broke" in failure.detail
+
+
 def test_usage_of_messages_and_responses() -> None:
     said = [begin(), *SAY, msg("message_delta", delta={"stop_reason": "end_turn"}), msg("message_stop", usage={
         "input_tokens": 10, "output_tokens": 4})]  # fmt: skip

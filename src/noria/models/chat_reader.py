@@ -68,6 +68,7 @@ class ChatReader(FrameReader):
     def _frame(self, frame: dict[str, Any], name: str) -> None:
         error = frame.get("error")
         if error:
+            self._count(frame.get("usage"))  # OpenRouter: what was paid for stands beside
             self._fail(frame)
             return
         choices = frame.get("choices")
