@@ -116,6 +116,23 @@ def test_after_an_interrupt_the_next_prompt_works(tmp_path: Path) -> None:
     run(work())
 
 
+def test_an_interrupt_before_anything_was_asked_for_is_harmless(tmp_path: Path) -> None:
+    """And one that comes in the same moment as the first prompt stops that."""
+
+    async def work() -> None:
+        async with await Session.open(settings(tmp_path), model=model("Hello.", "Fine.")) as session:
+            await session.interrupt()
+            assert (await session.run("hello")).text == "Hello."
+        async with await Session.open(settings(tmp_path), model=model("never")) as session:
+            asked = asyncio.ensure_future(session.submit("hello"))
+            await asyncio.sleep(0)
+            await session.interrupt()
+            await asked
+            assert (await session.rest()).outcome == "interrupted"
+
+    run(work())
+
+
 def test_a_failure_is_reported_not_raised(tmp_path: Path) -> None:
     async def work() -> None:
         script = model(Failure("auth", detail="no such key"), "now it works")

@@ -19,7 +19,7 @@ from noria.app.settings import Options, Settings
 from noria.core import events as ev
 from noria.core.content import Image, Result, Status, Text
 from noria.core.effects import Decide
-from noria.core.errors import UsageError
+from noria.core.errors import IllegalEvent, UsageError
 from noria.core.state import Idle, State, waits_for_person
 from noria.core.transcript import Prompt
 from noria.runtime.bus import Notice, Subscription
@@ -162,9 +162,14 @@ class Session:
         return self.report()
 
     async def interrupt(self) -> None:
-        """Stop now: the model call, the tools and all that they started. What was said and done so far is kept."""
+        """Stop now: the model call, the tools and all that they started. What was said and done so far is kept. Where
+        nothing was ever asked for there is nothing to stop."""
         self.end_hooks()
-        await self._house.driver.interrupt()
+        try:
+            await self._house.driver.interrupt()
+        except IllegalEvent:
+            if self.state.rules:
+                raise
 
     def end_hooks(self) -> bool:
         """End the hooks that are being asked about a prompt, which is not taken up then; whether there were any."""
