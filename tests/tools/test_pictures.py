@@ -217,3 +217,72 @@ def test_without_its_library_a_document_is_sent_whole_or_not(tmp_path: Path, mon
     for args, more in (({"offset": 2}, data), ({}, data[:-20]), ({}, document(*"x" * 101))):
         assert "pip install 'noria[pdf]'" in with_it.read(more, **args).text
     assert len(with_it.kept) == 1
+
+
+def scanned(*images: tuple[str, bytes]) -> bytes:
+    """A PDF of one page for each image (its dictionary's entries, its stream), without any text."""
+    objects: list[bytes] = [b"<< /Type /Catalog /Pages 2 0 R >>", b""]
+    kids: list[str] = []
+    for entries, data in images:
+        number = len(objects) + 1
+        kids.append(f"{number} 0 R")
+        objects.append(
+            f"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 200 200] /Contents {number + 1} 0 R "
+            f"/Resources << /XObject << /I {number + 2} 0 R >> >> >>".encode()
+        )
+        draw = b"200 0 0 200 0 0 cm /I Do"
+        objects.append(b"<< /Length %d >>\nstream\n%s\nendstream" % (len(draw), draw))
+        head = f"<< /Type /XObject /Subtype /Image {entries} /Length {len(data)} >>\nstream\n"
+        objects.append(head.encode() + data + b"\nendstream")
+    objects[1] = f"<< /Type /Pages /Kids [{' '.join(kids)}] /Count {len(kids)} >>".encode()
+    out, places = b"%PDF-1.4\n", []
+    for number, body in enumerate(objects, 1):
+        places.append(len(out))
+        out += b"%d 0 obj\n%s\nendobj\n" % (number, body)
+    table = b"".join(b"%010d 00000 n \n" % place for place in places)
+    trailer = b"trailer\n<< /Size %d /Root 1 0 R >>\nstartxref\n%d\n%%%%EOF\n" % (len(objects) + 1, len(out))
+    return out + b"xref\n0 %d\n0000000000 65535 f \n" % (len(objects) + 1) + table + trailer
+
+
+PHOTO = ("/Width 7 /Height 5 /ColorSpace /DeviceRGB /BitsPerComponent 8 /Filter /DCTDecode", JPEG)
+GREY = (
+    "/Width 3 /Height 2 /ColorSpace /DeviceGray /BitsPerComponent 8 /Filter /FlateDecode",
+    zlib.compress(bytes((0, 128, 255, 255, 128, 0))),
+)
+BITS = (
+    "/Width 9 /Height 2 /ColorSpace /DeviceGray /BitsPerComponent 1 /Filter [/FlateDecode]",
+    zlib.compress(b"\xaa\x80\x55\x00"),
+)
+FAX = ("/Width 9 /Height 2 /ColorSpace /DeviceGray /BitsPerComponent 1 /Filter /CCITTFaxDecode", b"\0\1")
+SHORT = (GREY[0].replace("/Height 2", "/Height 9"), GREY[1])
+BROKEN = (GREY[0], b"no deflated data at all")
+
+
+@pytest.mark.seed("E11")
+def test_pages_that_were_scanned_are_pictures(tmp_path: Path) -> None:
+    """E11, noria's form: as they lie in the document; a page that has text is its text."""
+    pytest.importorskip("pypdf", reason="the extra noria[pdf] is not installed")
+    bench = Bench(tmp_path)
+    kept: list[tuple[bytes, str]] = []
+    bench.box.keep = lambda data, kind: (kept.append((data, kind)), f"sha256:{len(kept)}")[1]
+    bench.file("d.pdf", scanned(PHOTO, FAX, GREY, SHORT, BITS, BROKEN))
+    result = bench.do("read_file", path="d.pdf")
+    assert [part.text if isinstance(part, Text) else part.digest for part in result.content] == [
+        "--- page 1 ---\n(a picture, below)\n--- page 2 ---\n(no text on this page)\n--- page 3 ---\n"
+        "(a picture, below)\n--- page 4 ---\n(no text on this page)\n--- page 5 ---\n(a picture, below)\n--- page 6 ---\n"
+        "(no text on this page)\n[pages 1-6 of 6 (PDF)]",
+        "\npage 1:", "sha256:1", "\npage 3:", "sha256:2", "\npage 5:", "sha256:3",
+    ]  # fmt: skip
+    assert kept[0] == (JPEG, "image/jpeg")
+    for (data, kind), size, rows in (
+        (kept[1], (3, 2), b"\0\0\x80\xff\0\xff\x80\0"),
+        (kept[2], (9, 2), b"\0\xaa\x80\0\x55\0"),
+    ):
+        seen = look(data)
+        assert kind == "image/png" and seen is not None and (seen.width, seen.height, seen.wrong) == (*size, "")
+        at = data.index(b"IDAT")
+        assert zlib.decompress(data[at + 4 : at + 4 + int.from_bytes(data[at - 4 : at])]) == rows
+    bench.file("many.pdf", scanned(*[PHOTO] * 8))
+    result = bench.do("read_file", path="many.pdf")
+    assert sum(isinstance(part, Image) for part in result.content) == pdf.SCANS
+    assert "[pages 1-5 of 8 (PDF); go on with offset=6]" in result.text

@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING
 from noria.tools.result import Picture, ToolError
 
 if TYPE_CHECKING:
-    from pypdf import PdfReader
+    from pypdf import PageObject, PdfReader
 
 PAGES = 20  # pages of one result, at most
+SCANS = 5  # pages of one result that are pictures, at most
 DOCUMENT = 10  # pages of one result that is a document: a model reads each of them as text and as an image
 TOKENS = 2_000  # what such a page counts until a provider reports better (Claude docs, PDF support: 1,500 to 3,000)
 LARGEST = 10 << 20  # bytes of a document that is sent
@@ -26,23 +27,42 @@ SECONDS = 10.0  # how long one result may take to make
 TYPE = "application/pdf"
 
 
-def pages(data: bytes, shown: str, first: int, most: int, room: int, stopped: Callable[[], bool]) -> str:
-    """The text of pages from number `first` on, at most `most`, and within `room` bytes, and where more is. Raises
-    ToolError where the document cannot be read."""
+def pages(
+    data: bytes, shown: str, first: int, most: int, room: int, stopped: Callable[[], bool]
+) -> str | Sequence[str | Picture]:
+    """The text of pages from number `first` on, at most `most`, and within `room` bytes, and where more is. A page that
+    was scanned, so that it has no text, follows as a picture. Raises ToolError where the document cannot be read."""
     until = time.monotonic() + SECONDS
     with _opened(data, shown, first) as reader:
         total = len(reader.pages)
         texts: list[str] = []
+        scans: list[str | Picture] = []
         last = first - 1
         while last < min(total, first - 1 + min(most, PAGES)) and not stopped():
-            text = f"--- page {last + 1} ---\n{reader.pages[last].extract_text().strip() or '(no text on this page)'}"
+            page = reader.pages[last]
+            scan = None if (text := page.extract_text().strip()) else _scan(page)
+            if scan is not None and len(scans) == 2 * SCANS:
+                break
+            text = f"--- page {last + 1} ---\n{text or ('(a picture, below)' if scan else '(no text on this page)')}"
             size = len(text.encode("utf-8", "replace")) + 1
             if texts and (size > room or time.monotonic() > until):
                 break
             texts.append(text)
+            scans += [f"\npage {last + 1}:", scan] if scan is not None else []
             room -= size
             last += 1
-    return "\n".join(texts) + f"\n{_where(first, last, total, 'PDF')}"
+    told = "\n".join(texts) + f"\n{_where(first, last, total, 'PDF')}"
+    return [told, *scans] if scans else told
+
+
+def _scan(page: PageObject) -> Picture | None:
+    from noria.tools.scanned import picture  # few pages are
+
+    try:
+        found = picture(page)
+    except Exception:  # noqa: BLE001 - what a damaged picture makes of its reader has no one name: it is left out
+        return None
+    return Picture(*found) if found is not None else None
 
 
 def document(data: bytes, shown: str, first: int, most: int) -> Sequence[str | Picture] | None:
