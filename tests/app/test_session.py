@@ -142,7 +142,7 @@ def test_a_failure_is_reported_not_raised(tmp_path: Path) -> None:
             assert report.error is not None
             assert report.error.kind == "auth"
             assert "no such key" in report.error.message
-            assert "check OPENAI_API_KEY" in report.error.message
+            assert "OPENAI_API_KEY" in report.error.message
             assert await session.go_on()
             assert (await session.rest()).text == "now it works"
             assert not await session.go_on()
