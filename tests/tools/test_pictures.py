@@ -269,8 +269,8 @@ def test_pages_that_were_scanned_are_pictures(tmp_path: Path) -> None:
     result = bench.do("read_file", path="d.pdf")
     assert [part.text if isinstance(part, Text) else part.digest for part in result.content] == [
         "--- page 1 ---\n(a picture, below)\n--- page 2 ---\n(no text on this page)\n--- page 3 ---\n"
-        "(a picture, below)\n--- page 4 ---\n(no text on this page)\n--- page 5 ---\n(a picture, below)\n--- page 6 ---\n"
-        "(no text on this page)\n[pages 1-6 of 6 (PDF)]",
+        "(a picture, below)\n--- page 4 ---\n(no text on this page)\n--- page 5 ---\n(a picture, below)\n"
+        "--- page 6 ---\n(no text on this page)\n[pages 1-6 of 6 (PDF)]",
         "\npage 1:", "sha256:1", "\npage 3:", "sha256:2", "\npage 5:", "sha256:3",
     ]  # fmt: skip
     assert kept[0] == (JPEG, "image/jpeg")
