@@ -494,6 +494,19 @@ def test_a_stop_hook_that_never_lets_go(house: House) -> None:
 
 
 @pytest.mark.case("L01")
+def test_each_turn_that_a_stop_hook_never_lets_go_of_warns_once(house: House) -> None:
+    async def work() -> list[str]:
+        async with await house.open(["a"] * 8, HookEntry("Stop", "echo more >&2; exit 2")) as session:
+            seen = session.watch()
+            assert [(await session.run("go")).outcome for _ in range(2)] == ["completed", "completed"]
+            await session.close()
+            seen.close()
+            return [i.text async for i in seen if isinstance(i, Notice)]
+
+    assert sum("the turn has ended all the same" in n for n in run(work())) == 2
+
+
+@pytest.mark.case("L01")
 def test_a_stop_hook_that_blocks_only_once(house: House) -> None:
     once = "grep -q '\"stop_hook_active\":true' || exit 2"
     report = house.done("one", RUN, "two", hooks=[HookEntry("Stop", once)])

@@ -20,7 +20,7 @@ from noria.app.result import messages
 from noria.core import events as ev
 from noria.core.effects import RunTool
 from noria.core.errors import words_of
-from noria.core.state import Policy
+from noria.core.state import Ended, Policy
 from noria.guard.gates import Gates
 from noria.guard.hook_models import AroundModel
 from noria.guard.hook_places import AroundTools, AtStop, BeforeCompaction
@@ -65,6 +65,7 @@ class Hooked:
         self._driver: Driver | None = None
         self._folder: Callable[[], str] = str
         self._begun = False
+        self._ended: Ended | None = None  # how the turn before ended, as far as was seen
         self._contexts: list[str] = []  # what was said of the session, for the first prompt
         self._scripts = {entry.command: _scripts(entry.command, root) for entry, _ in settings.hooks if entry.command}
 
@@ -102,11 +103,13 @@ class Hooked:
     def see(self, happened: Happened) -> None:
         """End the turn once a hook wants that, and what it was asked about is on record. That one was overruled is
         said once."""
-        ended = happened.state.ended
-        if isinstance(happened.event, ev.StopChecked) and ended is not None and ended.reason == "hook_blocks":
-            self._tell(
-                "warning", f"Stop hooks blocked the end of the turn {LIMIT + 1} times: the turn has ended all the same"
-            )
+        if (ended := happened.state.ended) is not self._ended:
+            self._ended = ended
+            if isinstance(happened.event, ev.StopChecked) and ended is not None and ended.reason == "hook_blocks":
+                self._tell(
+                    "warning",
+                    f"Stop hooks blocked the end of the turn {LIMIT + 1} times: the turn has ended all the same",
+                )
         if isinstance(happened.event, ev.Interrupted) or happened.state.turn is None:
             self.hooks.stopping, self.hooks.halting = False, ""
         elif self.hooks.halting and not self.hooks.stopping and self._driver is not None:
