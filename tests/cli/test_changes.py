@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -87,6 +88,30 @@ def test_who_was_asked_about_it_has_seen_it(house: House, server: ModelServer) -
     at.type("/exit\n")
     assert at.end() == 0
     assert at.shown.count("+TWO") == 1 and (house.workspace / "a.txt").read_text() == "one\nTWO\nthree\n"
+
+
+@pytest.mark.case("D04")
+def test_names_and_bytes_that_are_no_text_break_no_line(house: House, server: ModelServer) -> None:
+    odd = house.workspace / os.fsdecode(b"caf\xe9.txt")
+    odd.write_bytes(b"one\nna\xc3\xafve caf\xc3\xa9 \xff\n")
+    os.symlink(odd.name, house.workspace / "link")
+    os.symlink(os.fsdecode(b"/nowhere/o\xff"), house.workspace / "out")
+    change = {"path": "link", "old_string": "one", "new_string": "ONE"}
+    server.script = [
+        {"text": "", "calls": [["read_file", {"path": "link"}]]}, {"text": "", "calls": [["edit_file", change]]},
+        {"text": "Changed."},
+    ]  # fmt: skip
+    (result,) = (line for line in read(house.run("-p", "go", *GOAL, *STREAM).out) if line.get("diff"))
+    assert (
+        result["diff"].startswith("--- caf\ufffd.txt\n")
+        and "\n-one\n+ONE\n na\u00efve caf\u00e9 \ufffd" in result["diff"]
+    )
+    change |= {"old_string": "ONE", "new_string": "1"}
+    for args in (change, change | {"path": "out"}):
+        server.script = [EDITS[0] | {"calls": [["edit_file", args]]}, {"text": "Asked."}]
+        lines = read(house.run("-p", "go", "--on-ask", "pause", *STREAM).out)
+        (asked,) = (line for line in lines if line["type"] == "approval")
+        assert lines[-1]["outcome"] == "requires_action" and "\ufffd" in asked["paths"][0]
 
 
 def test_many_lines_and_odd_characters_are_bounded_and_seen() -> None:

@@ -38,11 +38,11 @@ allow = [
 
 class Approval(msgspec.Struct, frozen=True, omit_defaults=True):
     """A call as it is put to a person. Texts are as they came: whoever shows them makes control characters visible
-    (`visible`). `command`: the line that would be run, `folder`: where; `parts`: which of its commands may do more than
-    read, where it has several; `unboxed`: it is to run outside of the sandbox; `paths`: the real paths, every link
-    followed, `outside`: those of them outside of the workspace; `diff`: how files would change, `problem`: why they
-    could not be changed; `host`: whom a call of the web goes to; `plan`: the plan to be approved; `rule`: what "for
-    this session" and "always" would allow (blank: only once can be said)."""
+    (`visible`); what is no text in a path is U+FFFD. `command`: the line that would be run, `folder`: where; `parts`:
+    which of its commands may do more than read, where it has several; `unboxed`: it is to run outside of the sandbox;
+    `paths`: the real paths, every link followed, `outside`: those of them outside of the workspace; `diff`: how files
+    would change, `problem`: why they could not be changed; `host`: whom a call of the web goes to; `plan`: the plan to
+    be approved; `rule`: what "for this session" and "always" would allow (blank: only once can be said)."""
 
     id: str
     tool: str
@@ -149,9 +149,18 @@ def approval(call: Call, gate: Gates, toolbox: Toolbox) -> Approval:
         command = line(command)
     rule = "" if call.name in ("ask_user", "exit_plan") else gate.exact_rule(call)
     return Approval(
-        call.id, call.name, args, command, folder, parts, tuple(dict.fromkeys((*claims.writes, *reads))),
-        tuple(dict.fromkeys(outside)), diff, problem, host, plan, rule, out,
+        call.id, call.name, args, command, _text(folder), parts, _texts((*claims.writes, *reads)), _texts(outside),
+        diff, _text(problem), host, plan, _text(rule), out,
     )  # fmt: skip
+
+
+def _text(said: str) -> str:
+    """What may hold a path, as text that can be sent: names need not be text."""
+    return said if said.isascii() else said.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+
+
+def _texts(paths: Iterable[str]) -> tuple[str, ...]:
+    return tuple(_text(path) for path in dict.fromkeys(paths))
 
 
 def visible(text: str) -> str:
