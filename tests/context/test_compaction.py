@@ -126,6 +126,19 @@ def test_a_server_that_always_reports_the_same_few_tokens(reported: int, ratio: 
     assert expect_success(compact(asked)).elide
 
 
+@pytest.mark.case("I02")
+def test_a_short_history_that_a_server_refused_is_made_shorter_whatever_the_prompt_weighs() -> None:
+    """Of system prompt and tools nothing can go: a tenth of the history is enough, in the machine's measure too. By the
+    line it is not, and a summary that is longer than what it stands for never is."""
+    history = transcript(prompt("mend it"), *(step(k, "exit code: 0") for k in range(4)))
+    asked = request(history, cause="overflow", overhead=20_000, context=20_000 + sum(map(weight, history)))
+    done = expect_success(compact(asked, Summariser("Four commands ran.")))
+    assert done.summary and done.keep_from == 4 and done.size * 1_000 < asked.context * PROGRESS
+    by_line = request(history, overhead=20_000, context=20_000 + sum(map(weight, history)))
+    assert isinstance(compact(by_line, Summariser("Four commands ran.")), Failure)
+    assert isinstance(compact(asked, Summariser("w" * 5_000)), Failure)
+
+
 @settings(max_examples=200, deadline=None)
 @given(
     bodies=some.lists(bodies, max_size=30),
@@ -155,7 +168,9 @@ def test_laws(bodies, summary, first, line, ratio, cause, written) -> None:
     assert answer.size * 1_000 < asked.context * PROGRESS
     after = shrunk(asked, answer)
     Transcript.of((e, Origin(1)) for e in after)
-    assert answer.size == (asked.overhead + sum(map(weight, after))) * ratio // 1_000
+    true = (asked.overhead + sum(map(weight, after))) * ratio // 1_000
+    assert answer.size == true if cause != "overflow" else answer.size <= true
+    assert sum(map(weight, after)) < sum(map(weight, history))
     assert after[-1] == history[len(history) - 1] or answer.keep_from == len(history)
     for entry in list(history)[asked.first :]:
         assert not isinstance(entry, Prompt) or entry in after

@@ -23,7 +23,7 @@ from noria.core import events as ev
 from noria.models.catalog import Endpoint
 from noria.models.idle import Idle
 from noria.runtime.bus import Discarded, Happened
-from noria.testing import BROKEN, REFUSED, Dialect, Fault, ModelServer, Request, Slow, Turn
+from noria.testing import BROKEN, REFUSED, Dialect, Fault, ModelServer, Request, Slow, Status, Turn
 from tests.e2e.run import Place
 from tests.e2e.test_job import PRICES, SHAPES
 
@@ -226,3 +226,25 @@ def test_the_command_has_the_configured_limits_of_silence(tmp_path: Path, fault:
         status, result, err = place.run("hi")
         assert (status, result["text"], result["retries"]) == (0, "Here.", 1), err
         assert "timeout" in err and len(server.requests) == 2
+
+
+@pytest.mark.case("I02")
+@each
+def test_a_short_history_that_is_refused_as_too_long_is_summed_up_once_and_asked_again(
+    tmp_path: Path, dialect: Dialect
+) -> None:
+    """Five commands that say next to nothing; the server knows its tokens better than any estimate."""
+
+    def turn(request: Request) -> Turn:
+        if request.forbids_calls:
+            return {"text": "Commands ran."}
+        k = server.requests.index(request)
+        return {"text": "Done."} if k > 6 else {"calls": [["run_command", {"command": f"echo {k}"}]]}
+
+    refused = Status(400, body={"error": {"message": "prompt is too long: 9001 tokens > 9000 maximum"}})
+    with ModelServer(turn, {5: refused}) as server:
+        place = Place(tmp_path, server.base_url(dialect), dialect)
+        status, result, err = place.run("hi")
+        assert (status, result["text"]) == (0, "Done."), err
+        sums = [k for k, request in enumerate(server.requests) if request.forbids_calls]
+        assert sums == [6] and len(server.requests[7].raw) < len(server.requests[5].raw) and not server.violations

@@ -79,9 +79,8 @@ class PlainCompactor:
             return replace(elision, usage=answer.usage) if elision and answer.kind == "empty" else answer
         text = answer.reply.text.strip()
         after = _after(request, keep_from, Summary(text))
-        size = scale.size(after)
         if text and scale.progress(after):
-            return Compaction(text, keep_from, (), size, usage=answer.usage)
+            return Compaction(text, keep_from, (), scale.told(after), usage=answer.usage)
         if elision:
             return replace(elision, usage=answer.usage)
         return Failure("empty", detail="the summary is empty or saves nothing", usage=answer.usage)
@@ -122,14 +121,23 @@ class _Scale:
         self.tail = line * TAIL // 1_000
         self.room = max(0, line * self._unit // max(1, self._ratio) - self._overhead)
         self._limit = min(request.context, before) * PROGRESS
+        self._refused = request.cause == "overflow"
 
     def size(self, weight: int) -> int:
         """The context that a history of this weight makes."""
         return (self._overhead + weight) * self._ratio // self._unit
 
     def progress(self, weight: int) -> bool:
-        """Whether a history of this weight is smaller enough than the one that there is."""
+        """Whether a history of this weight is smaller enough than the one that there is. One that the server refused is
+        measured without system prompt and tools, of which nothing can go: it knows its tokens, these are estimates."""
+        if self._refused:
+            return weight * 1_000 < self.weight * PROGRESS
         return self.size(weight) * 1_000 < self._limit
+
+    def told(self, weight: int) -> int:
+        """The context that the machine is told of, by whose rule a tenth of it is won; the next report corrects it."""
+        size = self.size(weight)
+        return min(size, max(0, self._limit - 1) // 1_000) if self._refused else size
 
     def tokens(self, weight: int) -> int:
         """What an entry of this weight adds to the context."""
@@ -151,7 +159,7 @@ def _elision(request: CompactRequest, scale: _Scale) -> Compaction | None:
         chosen.append(k)
     if not chosen or not scale.progress(total):
         return None
-    return Compaction(None, 0, tuple(sorted(chosen)), scale.size(total))
+    return Compaction(None, 0, tuple(sorted(chosen)), scale.told(total))
 
 
 def _keep_from(request: CompactRequest, scale: _Scale) -> int:
