@@ -229,3 +229,24 @@ def test_what_asks_to_run_outside_waits_for_a_person_over_a_restart(tmp_path: pa
             assert [each["unboxed"] for each in shown if each["type"] == "approval"] == [True]
             assert shown[-1]["outcome"] == "completed" and done.returncode == 0, done.stderr
             assert pathlib.Path(f"{elsewhere}/x").read_text() == "did\n"
+
+
+@pytest.mark.seed("Z43", "G22")
+def test_what_rules_deny_to_be_read_no_program_reads(tmp_path: pathlib.Path) -> None:
+    """Whatever opens it: a script of which nothing is known at the gates, for one."""
+    if why := _can("bubblewrap"):
+        pytest.skip(why)
+    script = "import os\nfor p in ('.e' + 'nv', 'sub/.e' + 'nv', 'keys/k', 'plain'):\n"
+    script += "    try: print(p, open(p).read())\n    except OSError as e: print(p, e.strerror)\n"
+    with ModelServer(do("python3 look.py", "mv keys k; cat k/k; ls keys")) as server:
+        place = Place(tmp_path, server.url)
+        for name in (".env", "sub/.env", "keys/k", "plain"):
+            (place.work / name).parent.mkdir(exist_ok=True)
+            (place.work / name).write_text("sesame")
+        (place.work / "look.py").write_text(script)
+        place.run("go", "--deny", "read_file(.env)", "--deny", "read_file(keys/**)")
+        said = results(server)
+    assert said[0].splitlines() == [
+        ".env Permission denied", "sub/.env Permission denied", "keys/k No such file or directory", "plain sesame",
+    ]  # fmt: skip
+    assert "sesame" not in said[1] and (place.work / "keys/k").read_text() == "sesame"

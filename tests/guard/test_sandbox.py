@@ -13,10 +13,12 @@ from pathlib import Path
 import pytest
 
 from noria.guard import sandbox_seccomp
+from noria.guard.rules import Rules
 from noria.guard.sandbox import NoSandbox, Sandbox
 from noria.guard.sandbox_landlock import NOT_HELD, not_held
 from noria.guard.sandbox_places import Plan, plan
 from noria.guard.sandbox_said import Explained
+from noria.guard.withheld import withheld
 from tests.guard.escapes import PYTHON, Start
 from tests.guard.test_escapes import _can
 from tests.tools.helpers import as_nobody, soon
@@ -331,3 +333,21 @@ def test_the_filter_refuses_what_it_says(machine: str) -> None:
     none = sandbox_seccomp.program(machine=machine, sockets=False)
     assert verdict(none, socket_, 1, arch=arch) == verdict(none, socket_, 2, arch=arch) == 13
     assert sandbox_seccomp.program(machine="riscv64") == b""
+
+
+@pytest.mark.parametrize(
+    ("pattern", "hidden"),
+    [
+        (".env", [".env", "sub/.env"]), ("/sub/.env", []), ("sub/.env", ["sub/.env"]), ("keys/**", ["keys"]),
+        ("keys/", ["keys"]), ("./keys", ["keys"]), ("*.pem", ["keys/a.pem"]), ("sub/*", ["sub"]),
+        ("nothing/here", []), ("**", []), ("*", []),
+    ],
+)  # fmt: skip
+def test_what_rules_deny_to_be_read_is_found(tmp_path: Path, pattern: str, hidden: list[str]) -> None:
+    for name in (".env", "sub/.env", "sub/x", "keys/a.pem", "node_modules/.env"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).touch()
+    rules = Rules(os.path.realpath(tmp_path))
+    rules.add("deny", f"read_file({pattern})", "--deny")
+    rules.add("ask", "read_file(sub/x)", "--ask")
+    assert sorted(os.path.relpath(path, rules.workspace) for path in withheld(rules)) == sorted(hidden)

@@ -17,6 +17,7 @@ from noria.tools.process import Child, Start, spawn
 from noria.tools.result import ToolError
 
 if TYPE_CHECKING:
+    from noria.guard.rules import Rules
     from noria.guard.sandbox import Sandbox
     from noria.guard.sandbox_places import Plan
     from noria.guard.sandbox_said import Explained
@@ -33,6 +34,7 @@ class Boxed:
         self._box: Sandbox | None = None
         self._explained: Explained | None = None
         self._without = settings.sandbox == "off"
+        self.rules: Callable[[], Rules | None] = lambda: None  # the session's
         self.asks: Callable[[], bool] = lambda: False  # whether a person can be asked to let a command run outside
 
     def __call__(self, start: Start) -> Child:
@@ -96,7 +98,7 @@ class Boxed:
     def _plan(self) -> Plan:
         from noria.guard.sandbox_places import plan
 
-        settings = self._settings
+        settings, rules = self._settings, self.rules()
         for folder in self._readable:  # what comes into them while commands run is seen, if they are there before
             with suppress(OSError):
                 os.makedirs(folder, mode=0o700, exist_ok=True)
@@ -105,6 +107,7 @@ class Boxed:
             self._root, writable=[*map(os.path.expanduser, settings.sandbox_write), *settings.folders],
             readable=self._readable, private=private, network=settings.sandbox_network,
             memory=settings.sandbox_memory << 20, hosts=settings.sandbox_hosts,
+            withheld=_withheld(rules) if rules is not None else (),
         )  # fmt: skip
 
     def explain(self, output: str) -> str:
@@ -126,3 +129,9 @@ class Boxed:
         """End the sandbox with everything in it."""
         if self._box is not None:
             self._box.close()
+
+
+def _withheld(rules: Rules) -> list[str]:
+    from noria.guard.withheld import withheld  # where there are rules
+
+    return withheld(rules)

@@ -252,14 +252,12 @@ async def _furnish(order: _Order) -> House:
 
 
 def _shop(order: _Order, session: str, root: str, windows: Windows) -> _Shop:
-    """The tools of the session with their sandbox, their processes and their folder of outputs. Raises UsageError
-    where nothing may run without a sandbox and there is none."""
+    """The tools of the session with their sandbox, their processes and their folder of outputs."""
     settings, brought = order.settings, order.brought
     outputs = SpillFolder(_outputs(settings, session)) if brought.builtin else None
     nested = NestedGuidance(root, lambda call: toolbox.claims(call))
     bus = RecordingBus(Record(), nested.forget, windows)
     boxed = Boxed(settings, root, _readable(order, outputs), bus.say)
-    boxed.must()
     processes = Processes(environment(hide=settings.secrets), boxed) if brought.builtin else Processes({})
     processes.explain, processes.added = boxed.explain, settings.folders
     hiding = Hiding(secret_texts(settings.models, settings.secrets, os.environ))
@@ -273,7 +271,8 @@ def _shop(order: _Order, session: str, root: str, windows: Windows) -> _Shop:
 
 
 def _gate(order: _Order, root: str, shop: _Shop) -> Gates:
-    """The gates before the tools. Raises UsageError for a rule of a tool that does not exist."""
+    """The gates before the tools. Raises UsageError for a rule of a tool that does not exist, and where nothing may run
+    without a sandbox and there is none."""
     from noria.guard.gates import Gates
 
     settings, tools, toolbox = order.settings, order.tools, shop.toolbox
@@ -284,8 +283,10 @@ def _gate(order: _Order, root: str, shop: _Shop) -> Gates:
         folder=lambda: toolbox.processes.folder, rules=_rules(settings, root, tools),
     )  # fmt: skip
     toolbox.hidden, gate.scratch, gate.sandbox = gate.hidden, shop.boxed.scratch, settings.sandbox
+    shop.boxed.rules = lambda: gate.rules if settings.rules else None
     shop.boxed.asks = lambda: gate.asked != "deny" and gate.mode != "goal"
     toolbox.strayed, toolbox.keep, toolbox.harmless = gate.strayed, order.journal.put, gate.only_reads
+    shop.boxed.must()
     return gate
 
 

@@ -86,9 +86,11 @@ def plan(
     processes: int = 4096,
     memory: int = 0,
     hosts: Iterable[str] = (),
+    withheld: Iterable[str] = (),
 ) -> Plan:
     """The plan for commands that work in `workspace` and in the folders `writable`. `private`: noria's own folders,
-    hidden but for what is `readable` in them (where it keeps outputs). All paths are taken as they really are."""
+    hidden but for what is `readable` in them (where it keeps outputs). `withheld`: what rules deny to be read. All
+    paths are taken as they really are."""
     env = os.environ if env is None else env
     home = env.get("HOME") or os.path.expanduser("~")
     places = dict[str, How]()
@@ -113,6 +115,9 @@ def plan(
     for folder in folders:
         for path, how in protected(folder, made):
             places[path] = how
+    for path in withheld:
+        if path not in folders and path not in places:
+            places[path] = "hidden"
     ordered = sorted(places.items(), key=lambda item: (item[0].rstrip("/").count("/"), item[0]))
     held: tuple[tuple[How, str], ...] = tuple((how, path) for path, how in ordered)
     return Plan(os.path.realpath(workspace), held, tuple(made), network, processes, memory, tuple(hosts))
