@@ -81,3 +81,56 @@ def test_what_has_no_meaning_here_asks_nothing() -> None:
     schema = {"properties": {"v": {"patternProperties": {"\\p{L}": {"type": "string"}}, "multipleOf": 1e-320}}}
     assert fit(schema, {"v": {"a": 1}}) == {"v": {"a": 1}}
     assert fit(schema, {"v": 1e308}) == {"v": 1e308}
+
+
+LEAVES = st.sampled_from(
+    [
+        {"type": "string"},
+        {"type": "integer"},
+        {"minimum": 0},
+        {"pattern": "^a"},
+        {"const": 2},
+        {"maxLength": 1},
+        {"minItems": 1},
+    ]
+)
+PARTS = {
+    "items": lambda s: s, "prefixItems": lambda s: [s], "contains": lambda s: s, "not": lambda s: s, "if": lambda s: s,
+    "then": lambda s: s, "else": lambda s: s, "anyOf": lambda s: [s, {"type": "boolean"}], "allOf": lambda s: [s],
+    "properties": lambda s: {"a": s}, "patternProperties": lambda s: {"^b": s}, "additionalProperties": lambda s: s,
+    "dependentSchemas": lambda s: {"a": s},
+}  # fmt: skip
+PLAIN = [
+    {"multipleOf": 2}, {"uniqueItems": True}, {"minProperties": 1}, {"maxProperties": 1}, {"required": ["a"]},
+    {"propertyNames": {"pattern": "^[ab]"}}, {"dependentRequired": {"a": ["b"]}}, {"additionalProperties": False},
+]  # fmt: skip
+
+
+def joined(parts: list[tuple[str, Any]]) -> dict[str, Any]:
+    """A schema of several keywords."""
+    return {key: PARTS[key](inner) for key, inner in parts}
+
+
+SCHEMAS = st.recursive(
+    LEAVES | st.sampled_from(PLAIN),
+    lambda inner: st.lists(st.tuples(st.sampled_from(sorted(PARTS)), inner), min_size=1, max_size=3).map(joined),
+    max_leaves=6,
+)
+VALUES = st.recursive(
+    st.booleans() | st.integers(-3, 4) | st.sampled_from(["", "a", "ab", 0.5, 2.0]),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from("abc"), inner, max_size=3),
+    max_leaves=5,
+)
+
+
+@given(schema=SCHEMAS, value=VALUES)
+def test_it_agrees_with_another_reading_of_json_schema(schema: dict[str, Any], value: Any) -> None:
+    """The same fits as by the library jsonschema; nulls apart, which count as not given here."""
+    jsonschema = pytest.importorskip("jsonschema")
+    whole = {"type": "object", "properties": {"v": schema}, "required": ["v"]}
+    try:
+        fit(whole, {"v": value})
+        fits = True
+    except Unfit:
+        fits = False
+    assert fits == jsonschema.Draft202012Validator(whole).is_valid({"v": value})
