@@ -150,8 +150,9 @@ class Interactive:
                         rest = asyncio.ensure_future(self._rest(session))
                 if line.done() and not self._ended:
                     self._presses = 0
-                    self._screen.typed()
                     typed = line.result()
+                    if typed is not None:  # Ctrl-D leaves the line open
+                        self._screen.typed()
                     done = typed is not None and await self._take(session, await self._whole(typed))
                     if done is False:
                         return 0
