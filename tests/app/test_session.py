@@ -203,6 +203,36 @@ def test_a_person_decides(tmp_path: Path) -> None:
     run(work())
 
 
+@pytest.mark.parametrize("how", ["decide", "go_on", "rest"])
+def test_a_resumed_session_does_what_is_owed_once_however_it_is_gone_on_with(tmp_path: Path, how: str) -> None:
+    """A person's word on what it waited for, before anything else was said; and a prompt right after it."""
+
+    async def work() -> None:
+        shell = call("run_command", command="echo x >> log; sleep 0.1")
+        script = model([shell, call("read_file", path="log")])
+        async with await Session.open(settings(tmp_path, mode="default"), can_ask=True, model=script) as session:
+            assert (await session.run("go")).outcome == "requires_action"
+        which = Which("resume", session.id)
+        more = model("one", "two", "three")
+        async with await Session.open(settings(tmp_path, mode="default"), which, can_ask=True, model=more) as session:
+            if how == "go_on":
+                assert await session.go_on()
+            elif how == "rest":
+                assert (await asyncio.wait_for(session.rest(), 10)).outcome == "requires_action"
+            [ask] = session.asks()
+            await session.decide(ask, True)
+            await asyncio.sleep(0.02)
+            await session.submit("and then?")
+            assert (await asyncio.wait_for(session.rest(), 10)).outcome == "completed"
+        assert (tmp_path / "work" / "log").read_text() == "x\n"
+        async with await Session.open(settings(tmp_path), which, model=model(delay=60)) as session:
+            await session.submit("hold on")
+        async with await Session.open(settings(tmp_path), which, model=model("held")) as session:
+            assert (await asyncio.wait_for(session.rest(), 10)).text == "held"
+
+    run(work())
+
+
 def test_options_are_taken_as_flags_are(tmp_path: Path) -> None:
     async def work() -> None:
         options = Options(model="chat:m", base_url="http://127.0.0.1:9/v1", workspace=str(tmp_path), max_retries=0)

@@ -411,6 +411,27 @@ def test_a_restart_runs_what_was_allowed_and_asks_no_gate_what_a_person_is_asked
     go(main)
 
 
+def test_what_was_begun_before_the_restart_was_told_is_not_begun_again(tmp_path: Path) -> None:
+    """A person's answer comes before anybody said that the session goes on: what they allowed runs once, and what was
+    owed beside it is done, too."""
+    asked = ev.Replied(1, Reply((call("put", path="a"), call("put", path="b"))))
+    journal = written(OPENED, ASKED, asked, ev.Decided(2, ev.Ask()), ev.Decided(3, ev.Allow('{"path":"b"}')))
+
+    async def main() -> None:
+        files = Files()
+        rig = Rig(tmp_path, ["x"], files.tools(), journal=journal)
+        await rig.driver.send(ev.Decided(2, ev.Allow('{"path":"a"}')))
+        await asyncio.sleep(0)
+        await rig.driver.start()
+        await rig.driver.start()
+        await asyncio.wait_for(rig.driver.wait(), 10)
+        assert sorted(files.log) == ["begin a", "begin b", "end a", "end b"]
+        assert rig.state.phase == Idle("completed")
+        await rig.close()
+
+    go(main)
+
+
 def test_what_was_waited_for_already_is_not_waited_for_again(tmp_path: Path) -> None:
     """A retry was to come in half a minute, and the session was dead for longer."""
     failed = ev.Failed(1, "rate_limited", 30_000)

@@ -152,7 +152,10 @@ class Session:
         return True
 
     async def rest(self) -> Report:
-        """Wait until the session is at rest, or only a person or the client can answer; the report."""
+        """Wait until the session is at rest, or only a person or the client can answer; the report. A turn that was
+        left open is gone on with."""
+        if self.state.turn is not None:
+            await self._house.start()
         counted = -1
         while counted != self.state.count:  # an answer that came while files were counted has it go on
             await self._house.driver.wait()
@@ -219,6 +222,7 @@ class Session:
 
     async def deliver(self, ask: Decide, text: str, status: Status = "ok") -> None:
         """The result of a call that the client executes."""
+        await self._house.start()
         await self._house.driver.send(ev.Returned(ask.id, Result(ask.call.id, status, (Text(text),))))
 
     def nobody_answers(self) -> None:
@@ -257,6 +261,7 @@ class Session:
         to."""
         from noria.guard.refusals import refused_by_person
 
+        await self._house.start()
         gate = self._house.gate
         if allow and gate is not None and ask.call.name != "exit_plan" and gate.left(ask.call) is None:
             again = await gate.decide(ask.id, ask.call)  # since a restart no hook has had its word on it
@@ -339,6 +344,7 @@ class Session:
 
     async def answer(self, ask: Decide, text: str) -> None:
         """A person's answer to a question that waits for one: it is the call's result."""
+        await self._house.start()
         result = Result(ask.call.id, "ok", (Text(text),))
         await self._house.driver.send(ev.Decided(ask.id, ev.Refuse(result)))
 

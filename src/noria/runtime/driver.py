@@ -63,6 +63,7 @@ class Driver:
         since: Mapping[int, int] | None = None,
     ) -> None:
         self.state = state
+        self._left = state.owed  # by whoever drove the session before
         self.parts = parts
         self.bus = bus or Bus()
         self._inbox: list[_Sent] = []
@@ -77,15 +78,15 @@ class Driver:
     # -- for the client ------------------------------------------------------------------------------------------
 
     async def start(self) -> None:
-        """Perform the effects still owed: what a crash or a restart left undone. The waits that are over by now come
-        before anything else, so that a person who was waited for meanwhile is not told by their answer that time is."""
+        """Perform what is still owed of what a crash or a restart left undone; what was given out since is under way.
+        The waits that are over by now come before anything else, so that a person who was waited for meanwhile is not
+        told by their answer that time is."""
         self._hands.follow(self.state)
-        left = self.state.owed
+        left, self._left = self._left, ()
         for effect in left:
             if isinstance(effect, fx.Wait) and self._performer.is_over(effect):
                 await self.answer(ev.Elapsed(effect.id))
-        owed = {effect.id for effect in self.state.owed}
-        for effect in (each for each in left if each.id in owed):
+        for effect in (owed for each in left if (owed := st.owed_of(self.state, each.id))):
             if isinstance(effect, fx.RunTool):
                 self._hands.take(effect)
             elif not (isinstance(effect, fx.Decide) and effect.waits):
