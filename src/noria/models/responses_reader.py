@@ -59,8 +59,6 @@ class ResponsesReader(FrameReader):
         if kind.startswith("response."):
             self._spoke = True
         match kind.removeprefix("response."):
-            case "created" | "in_progress" | "queued":
-                self._enveloped = True
             case "output_text.delta" | "refusal.delta":
                 self._piece("text", frame, "delta")
             case (
@@ -86,6 +84,8 @@ class ResponsesReader(FrameReader):
                 self._whole_item(self._index(frame), _dict(frame.get("item")))
             case "completed" | "incomplete" | "failed" | "cancelled" | "done":
                 self._ended(_dict(frame.get("response")), STATUS.get(kind.removeprefix("response."), "cancelled"))
+            case "created" | "in_progress" | "queued":
+                self._enveloped = True
             case "error":
                 self._fail(frame)
             case "keepalive" | "ping":
