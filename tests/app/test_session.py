@@ -227,7 +227,11 @@ def test_a_resumed_session_does_what_is_owed_once_however_it_is_gone_on_with(tmp
         assert (tmp_path / "work" / "log").read_text() == "x\n"
         async with await Session.open(settings(tmp_path), which, model=model(delay=60)) as session:
             await session.submit("hold on")
-        async with await Session.open(settings(tmp_path), which, model=model("held")) as session:
+        async with await Session.open(settings(tmp_path), which, model=model("held", delay=1)) as session:
+            assert (await asyncio.wait_for(session.rest(), 10)).text == "held"
+            await session.compact()  # and it is left before that is done
+        async with await Session.open(settings(tmp_path), which, model=model()) as session:
+            assert not isinstance(session.state.phase, Idle)
             assert (await asyncio.wait_for(session.rest(), 10)).text == "held"
 
     run(work())

@@ -152,9 +152,9 @@ class Session:
         return True
 
     async def rest(self) -> Report:
-        """Wait until the session is at rest, or only a person or the client can answer; the report. A turn that was
-        left open is gone on with."""
-        if self.state.turn is not None:
+        """Wait until the session is at rest, or only a person or the client can answer; the report. What an earlier run
+        left undone is gone on with."""
+        if not isinstance(self.state.phase, Idle):
             await self._house.start()
         counted = -1
         while counted != self.state.count:  # an answer that came while files were counted has it go on
