@@ -294,6 +294,20 @@ def test_closing_waits_until_nothing_is_left(tmp_path: Path) -> None:
     go(main)
 
 
+def test_who_waits_for_a_session_that_is_closed_waits_no_longer(tmp_path: Path) -> None:
+    async def main() -> None:
+        rig = await Rig(tmp_path, ["never"], delay=60).open()
+        await rig.prompt("go")
+        waiting = asyncio.ensure_future(rig.driver.wait())
+        await asyncio.sleep(0.01)
+        assert not waiting.done()
+        await rig.close()
+        await asyncio.wait_for(waiting, 5)
+        assert rig.state.turn is not None
+
+    go(main)
+
+
 class Cancels:
     """Implements core.ports.Execution: it cancels itself."""
 

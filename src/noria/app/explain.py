@@ -30,7 +30,7 @@ TEXTS: dict[str, tuple[str, str]] = {
     "refused": ("{model} refused to answer", "word the request differently, or choose another --model"),
     "unknown_model": ("{url} has no model {model}", "check --model and --base-url"),
     "internal": ("noria itself failed", "please report it"),
-    "stopped": ("the run was given up before the turn's end", "see the notice about its journal"),
+    "stopped": ("the session was closed, or its journal could not go on, before the turn's end", "see the notices"),
     "repeated": ("the same calls had the same results five times in a row", "say what {model} should try instead"),
     "cut": ("the answer was cut at the output limit, three times", "raise max_output_tokens, or ask for less at once"),
 }

@@ -125,6 +125,7 @@ class Driver:
         await self._hands.reaped()
         if self._pump is not None:
             await self._pump
+        self._wake()
 
     # -- the pump ------------------------------------------------------------------------------------------------
 
