@@ -243,6 +243,39 @@ def test_a_body_that_is_no_json_is_refused_and_seen(dialect: Dialect, raw: bytes
     assert server.violations[0].rule.id == f"{dialect}-json"
 
 
+@pytest.mark.parametrize(
+    ("script", "says"),
+    [
+        ([{"txt": "x"}], "turn 0: a turn has no key 'txt'; did you mean text?"),
+        (["x", {"call": []}], "turn 1: a turn has no key 'call'; did you mean calls?"),
+        ([{"text": 3}], "turn 0: text is a string, not 3"),
+        ([{"calls": [["w"]]}], "calls is a list of [name, arguments] pairs, and ['w'] is none"),
+        ([{"calls": ["w"]}], "and 'w' is none"),
+        ([{"calls": {"w": {}}}], "and {'w': {}} is none"),
+        ([{"calls": [[]]}], "and [] is none"),
+        ([{"end": "over"}], "end is one of stop, cut, filtered, paused, not 'over'"),
+        ([{"usage": {"inputs": 3}}], "usage has whole numbers for input, output, cached, reasoning"),
+        ([3], "turn 0: a turn is a dict (text, thinking, calls, end, finish, usage, pace) or a text, not 3"),
+        ({"text": "x"}, "a script is a list of turns or a function of the request, not {'text': 'x'}"),
+        ("x", "a script is a list of turns"),
+        (None, "a script is a list of turns"),
+    ],
+)
+def test_a_script_that_is_none_is_told_where_it_is_given(script: Any, says: str) -> None:
+    with pytest.raises(ValueError) as caught:
+        ModelServer(script)
+    assert says in str(caught.value)
+    server = ModelServer(lambda request: script)
+    if not isinstance(script, str | dict):
+        with pytest.raises(ValueError), server:
+            assert post(server, "chat", plain("chat")).status == 500
+
+
+def test_a_text_is_a_turn() -> None:
+    with ModelServer(["Hello."]) as server:
+        assert said("chat", post(server, "chat", plain("chat")))["text"] == "Hello."
+
+
 def test_odd_requests() -> None:
     with ModelServer() as server:
         assert post(server, "chat", b"{").status == 400

@@ -88,7 +88,7 @@ def _script(path: str | None) -> Sequence[Turn]:
         return ()
     with open(path, encoding="utf-8") as file:
         turns = json.load(file)
-    if not isinstance(turns, list) or not all(isinstance(turn, dict) for turn in turns):
+    if not isinstance(turns, list):
         raise ValueError(f"{path} is not a JSON list of turns")
     return turns
 

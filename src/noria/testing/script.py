@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal, TypeAlias, TypedDict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from difflib import get_close_matches
+from typing import Any, Literal, TypeAlias, TypedDict, get_args
 
 import msgspec
 
@@ -37,8 +38,10 @@ class Turn(TypedDict, total=False):
     """Seconds between the chunks of this reply; the server's by default."""
 
 
-Script: TypeAlias = Sequence[Turn] | Callable[[Request], Turn]
-"""Turns, or a function of the request."""
+Script: TypeAlias = Sequence[Turn | str] | Callable[[Request], Turn | str]
+"""Turns, or a function of the request. A string is a turn of that text."""
+
+_USAGE = ("input", "output", "cached", "reasoning")
 
 Follow: TypeAlias = Literal["history", "order"]
 """Where a list of turns stands. "history": at the number of replies with calls that the request contains, so that the
@@ -79,6 +82,41 @@ class Said(msgspec.Struct, frozen=True):
     reasoning: int = 0
 
 
+def checked(turn: Any, where: str = "") -> Turn:
+    """A turn as it is meant. Raises ValueError, which says what is wrong with one that is none."""
+    if isinstance(turn, str):
+        return {"text": turn}
+    if not isinstance(turn, Mapping):
+        raise ValueError(f"{where}a turn is a dict ({', '.join(Turn.__annotations__)}) or a text, not {_shown(turn)}")
+    for key in turn:
+        if key not in Turn.__annotations__:
+            near = get_close_matches(str(key), Turn.__annotations__, 1, 0.5)
+            hint = f"; did you mean {near[0]}?" if near else f": they are {', '.join(Turn.__annotations__)}"
+            raise ValueError(f"{where}a turn has no key {key!r}{hint}")
+    for key in ("text", "thinking", "finish"):
+        if not isinstance(turn.get(key, ""), str):
+            raise ValueError(f"{where}{key} is a string, not {_shown(turn[key])}")
+    if turn.get("end", "stop") not in get_args(End):
+        raise ValueError(f"{where}end is one of {', '.join(get_args(End))}, not {_shown(turn['end'])}")
+    usage = turn.get("usage", {})
+    if not isinstance(usage, Mapping) or not all(k in _USAGE and isinstance(v, int) for k, v in usage.items()):
+        raise ValueError(f"{where}usage has whole numbers for {', '.join(_USAGE)}, not {_shown(usage)}")
+    calls = turn.get("calls", ())
+    each = calls if isinstance(calls, list | tuple) else [calls]
+    if bad := [call for call in each if not _is_call(call)]:
+        raise ValueError(f"{where}calls is a list of [name, arguments] pairs, and {_shown(bad[0])} is none")
+    return turn  # type: ignore[return-value]
+
+
+def _is_call(call: Any) -> bool:
+    return isinstance(call, list | tuple) and len(call) == 2 and isinstance(call[0], str)
+
+
+def _shown(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 80 else f"{text[:77]}..."
+
+
 def reply(turn: Turn, request: Request) -> Said:
     """The reply that a turn is for a request: ids and signature come from the conversation, so they repeat with it."""
     stamp = hashlib.sha256(request.conversation.encode(errors="replace")).hexdigest()[:12]
@@ -110,6 +148,10 @@ class Place:
     """
 
     def __init__(self, script: Script, follow: Follow = "history", final: str = "All done.") -> None:
+        if not callable(script):
+            if isinstance(script, str | Mapping) or not isinstance(script, Iterable):
+                raise ValueError(f"a script is a list of turns or a function of the request, not {_shown(script)}")
+            script = [checked(turn, f"turn {k}: ") for k, turn in enumerate(script)]
         self.script: Script = script
         self.follow: Follow = follow
         self.final = final
@@ -118,12 +160,13 @@ class Place:
     def turn(self, request: Request) -> Turn:
         """The turn that answers this request."""
         if callable(self.script):
-            return self.script(request)
+            return checked(self.script(request))
         k = request.steps if self.follow == "history" else self._next
-        if request.forbids_calls or k >= len(self.script) or (self.script[k].get("calls") and not request.get("tools")):
+        turn: Turn = {} if k >= len(self.script) else checked(self.script[k])
+        if request.forbids_calls or k >= len(self.script) or (turn.get("calls") and not request.get("tools")):
             return {"text": self.final}
         self._next = k + 1
-        return self.script[k]
+        return turn
 
 
 def pieces(text: str, count: int = 4) -> list[str]:
