@@ -15,7 +15,7 @@ from noria.app.session import Session
 from noria.app.settings import Settings
 from noria.core.content import Call
 from noria.models.scripted import ScriptedModel, call, say
-from noria.tools import census
+from noria.tools import census, turn
 from tests.app.test_session import settings
 
 pytestmark = pytest.mark.seed("X19")
@@ -212,3 +212,21 @@ def test_a_write_that_failed_and_that_a_command_made_good(tmp_path: Path) -> Non
     files = told(tmp_path, command("sed -i s/y/z/ a"), [*fails], command("true; touch c"))
     assert (files.changed, files.failed) == (["a"], ["a", "b"])
     assert told(tmp_path, call("write_file", path="d/", content="x"), command("touch e")).failed == []
+
+
+def test_lines_of_very_many_files_are_counted_as_far_as_there_is_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those that tools changed go first; no encoding is guessed at for those that commands made."""
+    (tmp_path / "work").mkdir()
+    (tmp_path / "work" / "a").write_text("x\n")
+    edit = [call("read_file", path="a"), call("edit_file", path="a", old_string="x", new_string="y\nz")]
+    latin = "for i in $(seq 300); do printf 'caf\\351\\nx' > f$i; done; printf 'a\\0b\\n' > bin"
+    files = told(tmp_path, edit, command(latin))
+    assert (len(files.created), files.added, files.removed, files.unknown) == (301, 602, 1, "")
+    (tmp_path / "work" / "a").write_text("x\n")
+    monkeypatch.setattr(turn, "COUNTING", -1.0)
+    files = told(tmp_path, edit, command("rm f*; for i in 1 2 3; do echo x > g$i; done"))
+    assert files.changed == ["a"] and files.created == ["g1", "g2", "g3"] and (files.added, files.removed) == (0, 0)
+    assert files.unknown == "lines were counted in some of the files only, for they are many"
+    assert files.line().endswith("; lines were counted in some of the files only, for they are many")

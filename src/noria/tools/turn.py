@@ -5,7 +5,7 @@ Owns: when a census is taken, putting both together. Must not know: how files ar
 
 from __future__ import annotations
 
-import os
+import time
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
@@ -16,8 +16,10 @@ if TYPE_CHECKING:
     from noria.tools.census import Stamp
 
 LARGEST = 1_000_000  # bytes of a file whose lines are counted
+COUNTING = 0.1  # seconds that counting lines may take
 KEPT = 20_000_000  # characters of texts that are kept for that
 EARLIER = "what was done before the session was taken up again is not in it"
+PARTLY = "lines were counted in some of the files only, for they are many"
 UNKNOWN = "what commands did is not in it: the workspace has too many files to be listed in time"
 
 
@@ -31,6 +33,7 @@ class TurnFiles:
         "_failed",
         "_folders",
         "_found",
+        "_partly",
         "_processes",
         "_room",
         "_texts",
@@ -58,7 +61,7 @@ class TurnFiles:
         self._failed: dict[str, Stamp | None] = {}  # files that a write failed on, as they were before the next command
         self._texts: dict[str, str | None] = {}  # what was in a file that a tool changed, by the path that is shown
         self._room = KEPT
-        self._earlier = self._unknown = ""
+        self._earlier = self._unknown = self._partly = ""
 
     def take_up(self) -> None:
         """The turn was begun by another process, which may have changed files."""
@@ -67,7 +70,7 @@ class TurnFiles:
     @property
     def unknown(self) -> str:
         """Why not everything is known; empty where it is."""
-        return "; ".join(filter(None, (self._earlier, self._unknown)))
+        return "; ".join(filter(None, (self._earlier, self._unknown, self._partly)))
 
     def edited(self, edits: Iterable[tuple[str, str | None, str | None]]) -> None:
         """Texts that tools changed: the path that is shown, what was there (None: nothing), what is there now."""
@@ -113,19 +116,28 @@ class TurnFiles:
                 del self._failed[real]
 
     def lines(self) -> tuple[int, int]:
-        """Lines that were added and removed, in the files of which it is known what was there before."""
+        """Lines that were added and removed, in the files of which it is known what was there before; of very many, in
+        as many as there is time for (`unknown` says so)."""
+        workspace, until = self._workspace, time.monotonic() + COUNTING
+        changes = workspace.changes if self._found is None else self._found
+        self._partly = ""
         added = removed = 0
-        for change, paths in self.files().items():
-            for shown in paths if change != "failed" else ():
-                before = None if change == "created" else self._texts.get(shown)
-                if before is None and change != "created":
-                    continue
-                now = "" if change == "deleted" else _text(os.path.join(self._workspace.root, shown))
-                if now is not None:
-                    from noria.tools.diff import counts  # most turns change nothing
+        for real, change in sorted(changes.items(), key=lambda each: each[1] == "created"):  # what tools changed first
+            before = None if change == "created" else self._texts.get(workspace.shown(real))
+            if before is None and change != "created":
+                continue
+            if time.monotonic() > until:
+                self._partly = PARTLY
+                break
+            if change == "created":
+                added += _height(real)
+                continue
+            now = "" if change == "deleted" else _text(real)
+            if now is not None and before is not None:
+                from noria.tools.diff import counts  # most turns change nothing
 
-                    came, went = counts(before or "", now)
-                    added, removed = added + came, removed + went
+                came, went = counts(before, now)
+                added, removed = added + came, removed + went
         return added, removed
 
     def files(self) -> dict[Change, list[str]]:
@@ -133,16 +145,34 @@ class TurnFiles:
         return self._workspace.files(self._found)
 
 
-def _text(path: str) -> str | None:
-    """What is in a file; None where it is large, or no text."""
+def _data(path: str) -> bytes | None:
+    """What is in a file; None where it is large, or gone."""
     try:
         with open(path, "rb") as file:
             data = file.read(LARGEST + 1)
     except OSError:
         return None
-    if len(data) > LARGEST:
-        return None
-    from noria.tools.encoding import decode  # as the tools read it, which tell what was there before
+    return data if len(data) <= LARGEST else None
 
-    decoded = decode(data)
+
+def _height(path: str) -> int:
+    """How many lines a new file has; none where it is no text. Its encoding is not guessed at."""
+    data = _data(path)
+    if not data:
+        return 0
+    from noria.tools.encoding import binary, decode
+
+    if binary(data):
+        return 0
+    if b"\0" in data and (decoded := decode(data)) is not None:  # UTF-16, UTF-32
+        return decoded.text.count("\n") + (not decoded.text.endswith("\n"))
+    return data.count(b"\n") + (not data.endswith(b"\n"))
+
+
+def _text(path: str) -> str | None:
+    """What is in a file, as the tools read it, which tell what was there before; None where it is no text."""
+    from noria.tools.encoding import decode
+
+    data = _data(path)
+    decoded = None if data is None else decode(data)
     return None if decoded is None else decoded.text
