@@ -23,6 +23,7 @@ ONLY_NORIA_HOLDS = frozenset((
     "a key", "a key, copied", "a key through a link", "a netrc", "credentials", "the passwords", "noria's journal",
     "/tmp of others", "/dev/shm", "the workspace's rules", "a nested repository", "a key of the kernel",
     "settings of the kernel", "settings in /sys", "clone", "clone3", "userfaultfd", "words into a terminal",
+    "an inherited descriptor",
 ))  # fmt: skip
 """What gets out of codex's and not out of noria's, as docs/decisions/0025-sandbox.md says and why; some of it by root
 alone."""
