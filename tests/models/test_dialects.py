@@ -24,7 +24,6 @@ HEADERS = {"anthropic-version": "2023-06-01"}
 MARK = b',"cache_control":{"type":"ephemeral"}'
 UNSIGNED = ("messages-signatures", "responses-encrypted", "gemini-signatures")
 """The rules that only a server can judge which signed the reasoning itself (see test_switching)."""
-NO_SERVER_TOOLS = ("messages-blocks",)
 
 
 def refused(name: str, raw: bytes, ignore: tuple[str, ...] = UNSIGNED) -> list[tuple[str, str]]:
@@ -55,7 +54,7 @@ def test_everything_is_legal(name: str) -> None:
     """Against the table of what the real API refuses; blocks of the provider's own tools are not in the table."""
     entries = bodies.everything()
     raw = dialect(name).body(SYSTEM, history(*entries), "free")
-    assert not refused(name, raw, (*UNSIGNED, *NO_SERVER_TOOLS))
+    assert not refused(name, raw, UNSIGNED)
     plain = [strip(e) for e in entries]
     assert not refused(name, dialect(name).body(SYSTEM, history(*plain), "free"))
 
@@ -247,7 +246,7 @@ def test_every_order_of_blocks_is_a_legal_request(name: str, model: str, replies
         if k % 2:
             entries.append(prompt("next"))
     raw = dialect(name).body("s", history(*entries), "free")
-    assert not refused(name, raw, (*UNSIGNED, *NO_SERVER_TOOLS, "responses-item-ids-unique"))
+    assert not refused(name, raw, (*UNSIGNED, "responses-item-ids-unique"))
     if name == "messages":
         check_server_calls(listed(raw))
 

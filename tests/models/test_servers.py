@@ -20,7 +20,7 @@ from noria.testing import check
 from tests.models import bodies
 from tests.models.bodies import CHAT, MESSAGES, PAPER, RESPONSES, SERVERS, SYSTEM, dialect, own, served
 from tests.models.kit import call, endpoint, history, ok, prompt, step
-from tests.models.test_dialects import MARK, NO_SERVER_TOOLS, UNSIGNED, steady, strip
+from tests.models.test_dialects import MARK, UNSIGNED, steady, strip
 
 each = pytest.mark.parametrize("name", SERVERS)
 CHATS = [name for name, row in SERVERS.items() if row[0] == "chat"]
@@ -111,7 +111,7 @@ def test_everything_in_one_transcript(name: str) -> None:
 @pytest.mark.seed("X05")
 def test_everything_is_legal(name: str) -> None:
     entries = bodies.everything()
-    assert not refused(name, served(name).body(SYSTEM, history(*entries), "free"), (*UNSIGNED, *NO_SERVER_TOOLS))
+    assert not refused(name, served(name).body(SYSTEM, history(*entries), "free"), UNSIGNED)
     plain = [strip(e) for e in entries]
     for calls in ("free", "forbidden"):
         raw = served(name, reasoning_effort="high").body(SYSTEM, history(*plain), calls)  # type: ignore[arg-type]
