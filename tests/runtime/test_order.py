@@ -20,7 +20,7 @@ from noria.core.transcript import Prompt, Step
 from noria.core.wire import effects_text
 from noria.models.scripted import ScriptedModel, call
 from noria.runtime import driver as driving
-from noria.runtime.bus import Discarded
+from noria.runtime.bus import Discarded, Notice
 from noria.runtime.driver import Driver
 from noria.runtime.recovery import recover
 from noria.runtime.schedule import ClaimTable
@@ -368,6 +368,57 @@ def gated(rig: Rig) -> Rewrites:
     gate = rig.parts.gate = Rewrites()
     rig.driver = Driver(rig.state, rig.parts, rig.bus, rig.claims)
     return gate
+
+
+class Broken:
+    """Implements core.ports.Gate: it has a bug."""
+
+    async def decide(self, effect: int, call: Call) -> ev.Verdict:
+        """Fails."""
+        raise KeyError(call.name)
+
+    def at_once(self, effect: int, call: Call) -> ev.Verdict | None:
+        """Fails, too."""
+        raise KeyError(call.name)
+
+
+def test_a_gate_with_a_bug_lets_nothing_run_and_the_turn_goes_on(tmp_path: Path) -> None:
+    async def main() -> None:
+        files = Files()
+        rig = Rig(tmp_path, [call("put", path="a"), "so be it"], files.tools())
+        rig.parts.gate = Broken()
+        rig.driver = Driver(rig.state, rig.parts, rig.bus)
+        await rig.open()
+        assert (await rig.run("go")).phase == Idle("completed")
+        assert rig.results() == ["internal"] and files.log == []
+        await rig.close()
+
+    go(main)
+
+
+class Confused(Toolbox):
+    """A toolbox with a bug where the driver asks it something in passing."""
+
+    def repeatable(self, call: Call) -> bool:
+        """Fails."""
+        raise KeyError(call.name)
+
+
+def test_a_bug_in_the_middle_of_folding_stops_the_run_and_leaves_nobody_waiting(tmp_path: Path) -> None:
+    async def main() -> None:
+        files = Files()
+        rig = Rig(tmp_path, [call("put", path="a"), "never"], files.tools())
+        rig.parts.toolbox = Confused(rig.tools, rig.toolbox.workspace)
+        rig.driver = Driver(rig.state, rig.parts, rig.bus)
+        await rig.open()
+        state = await rig.run("go")
+        assert state.turn is not None and files.log == []
+        with pytest.raises(IllegalEvent, match="closed"):
+            await rig.prompt("more")
+        await rig.close()
+        assert any(isinstance(i, Notice) and "internal error: KeyError: 'put'" in i.text for i in rig.seen)
+
+    go(main)
 
 
 def test_claims_are_those_of_the_arguments_that_were_allowed(tmp_path: Path) -> None:

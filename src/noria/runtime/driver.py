@@ -158,8 +158,17 @@ class Driver:
             raise said
 
     async def _drain(self) -> None:
+        sent: list[_Sent] = []
+        try:
+            await self._fold_all(sent)
+        except Exception as error:  # noqa: BLE001 - a bug, of a port most likely: nobody is left waiting for ever
+            self._inbox = sent + self._inbox
+            self._stop_short(JournalError(f"internal error: {type(error).__name__}: {error}"))
+
+    async def _fold_all(self, sent: list[_Sent]) -> None:
+        """Fold what is in the inbox, until nothing is; `sent` is what is being folded."""
         while self._inbox:
-            sent, self._inbox = self._inbox, []
+            sent[:], self._inbox = self._inbox, []
             rows: list[Row] = []
             happened: list[Happened] = []
             told: list[tuple[asyncio.Future[Heard], bool]] = []
@@ -220,7 +229,10 @@ class Driver:
 
     def _at_once(self, effect: fx.Decide) -> ev.Verdict | None:
         """A verdict that asks nobody: it rides with the event that called for it, one write for both."""
-        return self.parts.gate.at_once(effect.id, effect.call) if st.owed_of(self.state, effect.id) else None
+        try:
+            return self.parts.gate.at_once(effect.id, effect.call) if st.owed_of(self.state, effect.id) else None
+        except Exception:  # noqa: BLE001 - it is asked again, where what it raises is the call's failure
+            return None
 
     def _on_folded(self, event: ev.Event, effects: tuple[fx.Effect, ...]) -> None:
         """What need not wait for the disk: cancelling, and dropping the text of an attempt that died [26]."""
@@ -255,14 +267,17 @@ class Driver:
 
     def _stop_short(self, error: JournalError) -> None:
         """Nothing more can be journalled: nothing more is performed, and the session rests as its journal has it."""
-        self.bus.publish(Notice("error", f"the journal refused to go on: {error}"))
         self._closed = True
         self._performer.cancel_all()
         self._hands.cancel_all()
         for sent in self._inbox:
-            sent.heard.set_result(error)
+            if not sent.heard.done():
+                sent.heard.set_result(error)
         self._inbox = []
-        self._wake()
+        try:
+            self.bus.publish(Notice("error", f"the journal refused to go on: {error}"))
+        finally:
+            self._wake()
 
     async def _snapshot(self, changed: bool) -> None:
         at_rest = isinstance(self.state.phase, Idle)
