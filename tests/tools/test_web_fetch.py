@@ -150,6 +150,16 @@ def test_redirects_within_a_host_are_followed_and_others_are_told(tmp_path: Path
         assert told.status == "ok" and "redirects to another host: https://elsewhere.test/x" in told.text
 
 
+def test_an_answer_that_is_none_says_what_it_means(tmp_path: Path) -> None:
+    for status, why in (
+        ("302 Found", "the page is elsewhere, and it does not say where"), ("418 Teapot", "the request was refused"),
+        ("404 None", "there is no such page"), ("503 Busy", "the server failed"),
+    ):  # fmt: skip
+        with WebServer(plain("", status=status)) as server:
+            told = fetch(tmp_path, f"http://127.0.0.1:{server.port}/", "127.0.0.1").text
+            assert told == f"ERROR: http://127.0.0.1:{server.port}/ answered {status[:3]}: {why}", told
+
+
 @pytest.mark.case("E06")
 def test_endless_redirects_end(tmp_path: Path) -> None:
     with WebServer(plain("", status="307 Again", Location="/again")) as server:

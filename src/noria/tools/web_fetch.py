@@ -126,7 +126,8 @@ def _refused(at: Target, answer: Answer) -> str:
     """What an answer that is none says."""
     words = {401: "it asks for a login", 403: "it is not open to everybody", 404: "there is no such page",
              410: "the page is gone", 429: "it asks to be left alone for a while"}  # fmt: skip
-    why = words.get(answer.status, "the server failed" if answer.status >= 500 else "it was not answered")
+    kinds = {3: "the page is elsewhere, and it does not say where", 4: "the request was refused"}
+    why = words.get(answer.status, kinds.get(answer.status // 100, "the server failed"))
     if after := answer.headers.get("retry-after", ""):
         why += f" (again after {after[:40]})"
     kind = answer.headers.get("content-type", "")
