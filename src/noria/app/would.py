@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
+from itertools import chain
 from typing import Any, cast
 
 import msgspec
@@ -21,9 +22,9 @@ from noria.core.errors import UsageError
 from noria.core.events import Allow, Refuse
 from noria.core.unboxed import unboxed
 from noria.guard.gates import Gates
-from noria.guard.modes import MODES, PermissionMode, inside
+from noria.guard.modes import MODES, PermissionMode, inside, kept, why_strange
 from noria.guard.ruled import Ruled
-from noria.guard.rules import NAMES, Rules, Ruling
+from noria.guard.rules import NAMES, Rules, Ruling, near
 from noria.tools.registry import ToolSet, builtin
 from noria.tools.toolbox import Toolbox
 from noria.tools.workspace import Workspace
@@ -68,7 +69,9 @@ class _Catalogue:
 def is_call(word: str) -> bool:
     """Whether what a person wants explained is a call, and no key."""
     found = _CALL.fullmatch(word.strip())
-    return found is not None and (found.group(2) is not None or word in NAMES or word.startswith("mcp__"))
+    if found is None:
+        return word.strip().partition("(")[0] in NAMES
+    return found.group(2) is not None or word in NAMES or word.startswith("mcp__")
 
 
 def would(word: str, found: Found, options: Options) -> list[str]:
@@ -90,7 +93,9 @@ def would(word: str, found: Found, options: Options) -> list[str]:
     if gates[now].unboxed(call) and not ruling.kind and verdicts[now] in ("asked", "denied"):
         reason = ", for it is to run outside of the sandbox, which takes a person each time"
     lines = [f"{word.strip()} in {now} mode: {verdicts[now]}{reason}"]
-    if call.name == "run_command":
+    if not ruling.kind and (strange := _strange(gates[now], box, call)):
+        lines.append(f"  {strange} {why_strange(strange)}")
+    if call.name == "run_command" and "(" in word:
         lines += _parts(call, rules, root)
     others = ", ".join(f"{verdicts[m]} in {m}" for m in MODES if m != now)
     return [*lines, f"  in other modes: {others}"]
@@ -109,6 +114,14 @@ def _verdict(gate: Gates, call: Call) -> str:
             raise UsageError(verdict.result.text.removeprefix("ERROR: "))
         return "blocked" if " is not available in " in verdict.result.text else "denied"
     return "asked"
+
+
+def _strange(gate: Gates, box: Toolbox, call: Call) -> str:
+    """The first of its paths that counts as outside; blank for none."""
+    claims = box.claims(call)
+    writes = (path for path in claims.writes if kept(path) or not gate.is_inside(path))
+    reads = (path for path in (*claims.reads, *claims.deep) if not gate.is_inside(path, reading=True))
+    return next(chain(writes, reads), "")
 
 
 def _reason(ruling: Ruling, verdict: str) -> str:
@@ -150,11 +163,12 @@ _ONE = {
 def _call(word: str, tools: ToolSet) -> Call:
     """The call that is meant: what stands in the parentheses is its command, path or host."""
     found = _CALL.fullmatch(word)
-    name, text = (found.group(1), found.group(2) or "") if found else (word, "")
+    if found is None:
+        raise UsageError(f"{word}: a call is written tool or tool(what it is called with), with the last ) at its end")
+    name, text = found.group(1), found.group(2) or ""
     tool = tools.get(name)
     if tool is None and not name.startswith("mcp__"):
-        near = f"; did you mean {tools.near(name)[0]}?" if tools.near(name) else ""
-        raise UsageError(f"there is no tool {name}{near}; the tools are {', '.join(tools.names())}")
+        raise UsageError(f"there is no tool {name}{near(name, tools.names())}")
     args: dict[str, Any] = {}
     if tool is not None:
         schema = cast("dict[str, Any]", msgspec.json.decode(tool.spec.schema))

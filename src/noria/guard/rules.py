@@ -104,7 +104,7 @@ def parse_rule(kind: RuleKind, text: str, source: str, known: Collection[str] | 
     if pattern is not None and not pattern.strip():
         raise ValueError(f"{_shown(text)} has nothing in its parentheses: write {tool} alone for every call")
     if known is not None and "*" not in tool and not tool.startswith("mcp__") and tool not in known:
-        raise ValueError(f"{_shown(text)}: there is no tool {tool}{_near(tool, known)}")
+        raise ValueError(f"{_shown(text)}: there is no tool {tool}{near(tool, known)}")
     rule = Rule(kind, tool, (pattern or "").strip(), source)
     if rule.pattern:
         try:
@@ -136,11 +136,12 @@ def _check(rule: Rule) -> None:
             globs.host_pattern(rule.pattern)
         case "name":
             if rule.tool not in NAMES and not rule.tool.startswith("mcp__") and "*" not in rule.tool:
-                raise ValueError(f"there is no tool {rule.tool}{_near(rule.tool, NAMES)}")
+                raise ValueError(f"there is no tool {rule.tool}{near(rule.tool, NAMES)}")
             raise ValueError(f"{rule.tool} takes no pattern: write {rule.tool} alone, for every call of it")
 
 
-def _near(tool: str, known: Collection[str]) -> str:
+def near(tool: str, known: Collection[str]) -> str:
+    """What may be meant by a name that no tool has, as the end of a sentence."""
     from difflib import get_close_matches
 
     meant = _ELSEWHERE.get(tool.lower(), "")
