@@ -8,9 +8,13 @@ import pytest
 
 from noria.app.config import gather, read
 from noria.app.mistakes import mistakes
-from noria.app.settings import Config, Options
+from noria.app.settings import Config, HookEntry, McpEntry, ModelEntry, Options
 from noria.app.shown import MASK, MEANS, check, explain, show
+from noria.cli.usage import USAGE
 from noria.core.errors import UsageError
+from noria.models.idle import Idle
+from noria.models.known import Price
+from noria.models.profiles import Profile
 
 
 def at(tmp_path: Path, text: str) -> tuple[Options, dict[str, str]]:
@@ -229,6 +233,29 @@ def test_lists_that_join_name_all_their_places(tmp_path: Path) -> None:
     options, env = at(tmp_path, "deny = ['a']")
     lines = {line.key: line for line in show(read(options, env | {"NORIA_DENY": "b"}), env)}
     assert (lines["deny"].text, lines["deny"].origin) == ('["a","b"]', [f"{tmp_path}/config.toml:1", "NORIA_DENY"])
+
+
+def test_what_a_table_holds_is_explained_too() -> None:
+    tables = {"models.NAME": ModelEntry, "models.NAME.price": Price, "models.NAME.idle": Idle, "hooks": HookEntry}
+    tables |= {"mcp.NAME": McpEntry, "models.NAME.profile": Profile}
+    for name, kind in tables.items():
+        assert {f"{name}.{field}" for field in kind.__struct_fields__} <= set(MEANS), name
+
+
+def test_what_a_mistake_names_can_be_explained(tmp_path: Path) -> None:
+    """`hooks[0].timeout`, as a mistake has it; a table says which keys it has; no flag is told that there is not."""
+    options, env = at(tmp_path, "[[hooks]]\nevent = 'Stop'\ncommand = 'x'\ntimeout = 5\n")
+    found = read(options, env)
+    assert explain("hooks[0].timeout", found, env)[:1] == ["hooks.timeout: seconds it may take"]
+    assert any("config.toml:1" in line for line in explain("hooks[0].timeout", found, env))
+    assert "  keys          input, output, cached, written, written_hour" in explain("models.a.price", found, env)
+    assert "  flag          --deny" in explain("deny[3]", found, env)
+    for key in Config.__struct_fields__:
+        told = [line.split()[1] for line in explain(key, found, env) if line.startswith("  flag")]
+        assert all(flag in USAGE for flag in told), key
+    for wrong in ("", "models.", "models..price"):
+        with pytest.raises(UsageError, match="there is no key"):
+            explain(wrong, found, env)
 
 
 def test_every_key_is_explained(tmp_path: Path) -> None:

@@ -5,13 +5,14 @@ Owns: what is shown of it and what is masked. Must not know: how it is printed. 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import get_args, get_type_hints
 
 import msgspec
 
 from noria.app import given
-from noria.app.config import LATER, Found, folder, gather, said_in
+from noria.app.config import FLAGS, LATER, Found, folder, gather, said_in
 from noria.app.endpoint import resolve, usual_key
 from noria.app.mistakes import dotted, line_of, mistakes, nearest, placed
 from noria.app.settings import Config, HookEntry, McpEntry, ModelEntry, Options
@@ -222,6 +223,8 @@ MEANS: dict[str, str] = {
     "models.NAME.price.input": "US dollars for a million tokens of input",
     "models.NAME.price.output": "US dollars for a million tokens of output",
     "models.NAME.price.cached": "US dollars for a million tokens from the provider's cache; blank is that of input",
+    "models.NAME.price.written": "US dollars for a million tokens into the provider's cache; blank is that of input",
+    "models.NAME.price.written_hour": "the same where they are kept for an hour",
     "models.NAME.temperature": "sent only when it is set",
     "models.NAME.reasoning_effort": "how much the model shall think, in the provider's word; sent only when it is set",
     "models.NAME.stream": "whether replies are streamed",
@@ -265,39 +268,31 @@ MEANS: dict[str, str] = {
     "mcp.NAME.url": "the address of a server that is running",
     "mcp.NAME.headers": "headers of each request to it",
 }
-FLAG = {"fallback_models": "--fallback-model", "max_retries": "", "allow": "", "ask": "", "deny": ""} | dict.fromkeys(
-    (
-        "approver",
-        "web_allow",
-        "web_proxy",
-        "web_search",
-        "web_search_url",
-        "web_search_key_env",
-        "memory",
-        "memory_dir",
-    ),
-    "",
-)
 
 
 def explain(key: str, found: Found, env: Mapping[str, str]) -> list[str]:
     """What a key means, what it may be, where it can be set and where it was, in lines. Raises UsageError."""
+    key = re.sub(r"\[\d+\]", "", key.strip())  # a mistake in a list is told with its place: hooks[0].timeout
     general = _general(key)
     means = MEANS.get(general)
-    if means is None:
+    if means is None or not all(key.split(".")):
         raise UsageError(f"there is no key {key}{nearest(general, MEANS)}; noria config show lists those that are set")
     lines = [f"{key}: {means}"]
     choices = _choices(general)
     if choices:
         lines.append(f"  one of        {', '.join(choices)}")
+    inner = [k.removeprefix(f"{general}.").removeprefix("NAME.") for k in MEANS if k.startswith(f"{general}.")]
+    if keys := [k for k in inner if "." not in k]:
+        lines.append(f"  keys          {', '.join(keys)}")
     if general in Config.__struct_fields__:
         lines.append(f"  built-in      {bytes(_raw(getattr(Config(), general))).decode()}")
     if not general.startswith("hooks."):
         lines.append(f"  environment   NORIA_{key.replace('.', '_').replace('-', '_').upper()}")
-    if general in Config.__struct_fields__ and general not in ("models", "hooks", "mcp"):
-        flag = FLAG.get(general, f"--{general.replace('_', '-')}")
-        lines += [f"  flag          {flag}"] if flag else []
-    set_here = [line for line in show(found, env) if line.key == key or line.key.startswith(f"{key}.")]
+    if general in FLAGS and general != "max_retries":
+        flag = "--fallback-model" if general == "fallback_models" else f"--{general.replace('_', '-')}"
+        lines.append(f"  flag          {flag}")
+    place = "hooks" if general.startswith("hooks.") else key
+    set_here = [line for line in show(found, env) if line.key == place or line.key.startswith(f"{place}.")]
     for line in set_here:
         name = "" if line.key == key else f"{line.key} = "
         lines.append(f"  now           {name}{line.text}   ({', '.join(line.origin)})")
