@@ -301,5 +301,6 @@ def _advice(text: str, old: str, like: Decoded) -> str:
     why = difference(lines, start, wanted)
     reason = f" ({why})" if why and len(wanted) > 1 else ""
     return (
-        f"Match it exactly, white space included. What is most like it{reason}:\n{excerpt(lines, start, len(wanted))}"
+        f"Read the file and match it exactly, white space included. What is most like it{reason}:\n"
+        f"{excerpt(lines, start, len(wanted))}"
     )
