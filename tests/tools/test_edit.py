@@ -44,8 +44,8 @@ def test_what_is_not_found_teaches(tmp_path: Path) -> None:
     data, told = edited(tmp_path, b"def f():\n    return 1\n", old_string="retrun 1", new_string="return 2")
     assert data == b"def f():\n    return 1\n"
     assert told == (
-        "ERROR: old_string was not found in f.txt; nothing was written. Read the file and match it exactly, white space "
-        "included. What is most like it:\n2:     return 1"
+        "ERROR: old_string was not found in f.txt; nothing was written. Read the file and match it exactly, white "
+        "space included. What is most like it:\n2:     return 1"
     )
     _, told = edited(tmp_path, b"def f():\n    return 1\n", old_string="def f():\n  return 1", new_string="x")
     assert told.endswith(
