@@ -147,7 +147,7 @@ def test_the_everyday_tools_in_one_reply(tmp_path: Path) -> None:
         async with await Session.open(settings(tmp_path), Which("memory"), model=script) as session:
             assert (await session.run("go")).outcome == "completed"
             assert results(session) == [
-                "created src/a.py (1 line, 7 bytes)", "src/a.py", "src/a.py", "a.py", "src/a.py\n1:needle",
+                "wrote src/a.py (new, 1 line, 7 bytes)", "src/a.py", "src/a.py", "a.py", "src/a.py\n1:needle",
             ]  # fmt: skip
 
     run(work())

@@ -109,7 +109,7 @@ def test_the_workspace_itself_goes_away_and_is_made_again(tmp_path: pathlib.Path
     assert status == 0
     assert said[0] == "(no output)" and said[1].startswith("ERROR: the workspace ") and "write_file" in said[1]
     assert all(each.startswith("ERROR: ") for each in said[2:5])
-    assert said[5:] == ["created n/a.txt (1 line, 2 bytes)", "x\n"]
+    assert said[5:] == ["wrote n/a.txt (new, 1 line, 2 bytes)", "x\n"]
     assert result["files"]["created"] == ["n/a.txt"]
 
 

@@ -84,7 +84,7 @@ def test_file_tools_go_on_when_the_workspace_was_removed(tmp_path: Path) -> None
     assert bench.do("read_file", path=str(outside)).text == "there\n"
     assert "No such file" in bench.do("read_file", path="a").text
     assert "does not exist" in bench.do("list_dir").text
-    assert bench.do("write_file", path="a", content="x\n").text == "created a (1 line, 2 bytes)"
+    assert bench.do("write_file", path="a", content="x\n").text == "wrote a (new, 1 line, 2 bytes)"
     shutil.rmtree(bench.root)
     assert bench.do("apply_patch", patch="*** Begin Patch\n*** Add File: d/a\n+x\n*** End Patch").status == "ok"
     assert (bench.root / "d/a").read_text() == "x\n"

@@ -248,7 +248,7 @@ def test_home_is_expanded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
 def test_a_new_file_with_its_folders(tmp_path: Path) -> None:
     bench = Bench(tmp_path)
     result = bench.do("write_file", path="a/b/c.txt", content="one\ntwo")
-    assert (result.status, result.text) == ("ok", "created a/b/c.txt (2 lines, 7 bytes)")
+    assert (result.status, result.text) == ("ok", "wrote a/b/c.txt (new, 2 lines, 7 bytes)")
     assert (bench.root / "a/b/c.txt").read_bytes() == b"one\ntwo"
     mask = os.umask(0)
     os.umask(mask)
@@ -618,10 +618,10 @@ def test_line_ends_that_no_rule_is_for_are_written_as_they_are_given(tmp_path: P
 @pytest.mark.seed("E12", "E18")
 def test_what_was_done_is_said_with_sizes(tmp_path: Path) -> None:
     bench = Bench(tmp_path)
-    assert bench.do("write_file", path="d/f", content="ä\n").text == "created d/f (1 line, 3 bytes)"
+    assert bench.do("write_file", path="d/f", content="ä\n").text == "wrote d/f (new, 1 line, 3 bytes)"
     assert bench.do("write_file", path="d/f", content="").text == "wrote d/f (0 lines, 0 bytes, was 3)"
     assert bench.do("write_file", path="d/x.py", content="if:\n").text.startswith(
-        "created d/x.py (1 line, 4 bytes); note: d/x.py does not parse: line 1: invalid syntax (as Python "
+        "wrote d/x.py (new, 1 line, 4 bytes); note: d/x.py does not parse: line 1: invalid syntax (as Python "
     )
     assert "note" not in bench.do("write_file", path="d/x.py", content="else:\n").text  # it was broken before
     assert "note" not in bench.do("write_file", path="d/x.py", content="x = '\\d'\n").text

@@ -173,8 +173,8 @@ def write_file(
     run.edits.append((shown, had, text))
     lines = text.count("\n") + (not text.endswith("\n") and bool(text))
     size = f"{lines:,} line{'s' * (lines != 1)}, {len(data):,} byte{'s' * (len(data) != 1)}"
-    before = f", was {len(old.data):,}" if old else ""
-    return f"{'wrote' if old else 'created'} {shown} ({size}{before}){remarks(old, like, had, text, shown)}"
+    size = f"{size}, was {len(old.data):,}" if old else f"new, {size}"
+    return f"wrote {shown} ({size}){remarks(old, like, had, text, shown)}"
 
 
 def _old(run: Run, real: str, shown: str) -> textfile.Loaded | None:
