@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from hypothesis import given, settings
 from jsonschema import Draft202012Validator
 
 from noria.core.ports import Answered
@@ -19,6 +20,7 @@ from noria.testing import Status, check
 from tests.models.bodies import KINDS, Store
 from tests.models.kit import TOOL, endpoint, history, prompt
 from tests.models.test_learning import ask
+from tests.models.test_schemas import JUNK, tools
 
 FORMS = {"chat": "openai", "responses": "openai", "messages": "anthropic", "gemini": "plain"}
 ASKED = {
@@ -114,13 +116,43 @@ def test_only_nulls_of_what_may_be_left_out_are_taken_away() -> None:
     assert without_nulls({"name": "x", "age": None}, union) == {"name": "x"}
 
 
+def legal(dialect: str, made: dict[str, Any]) -> list[str]:
+    """What the door says of a request with that schema."""
+    match dialect:
+        case "chat":
+            fields = {"response_format": {"type": "json_schema", "json_schema": {
+                "name": "answer", "strict": True, "schema": made}}}  # fmt: skip
+        case "responses":
+            fields = {"text": {"format": {"type": "json_schema", "name": "answer", "strict": True, "schema": made}}}
+        case "messages":
+            fields = {"output_config": {"format": {"type": "json_schema", "schema": made}}}
+        case _:
+            fields = {"generationConfig": {"responseMimeType": "application/json", "responseJsonSchema": made}}
+    rules = ("chat-answer-schema", "responses-text-format", "messages-output-format", "gemini-response-schema")
+    return [str(v) for v in check(dialect, fields) if v.rule.id in rules]  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("dialect", FORMS)
+@settings(max_examples=150, deadline=None)
+@given(schema=JUNK | tools().map(lambda pair: pair[0]))
+def test_whatever_schema_is_asked_for_is_said_legally_or_not_at_all(dialect: str, schema: Any) -> None:
+    """A law: no exception; closed objects alone; nothing that the API refuses. Nor do nulls that are taken away make
+    anything worse."""
+    if made := form(schema, dialect):
+        Draft202012Validator.check_schema(made)
+        assert not legal(dialect, made), made
+        assert all(node["additionalProperties"] is False for node in objects(made))
+    for value in ({}, {"a": None, "b": [None, {"a": None}]}, [None], None):
+        assert type(without_nulls(value, schema if isinstance(schema, dict) else {})) is type(value)
+
+
 # -- requests ----------------------------------------------------------------------------------------------------
 
 OUT = msgspec.json.encode(ASKED).decode()
 
 
 def body(dialect: str, way: str = "beside", instruction: str = "", **settings: Any) -> dict[str, Any]:
-    given = {"profile": Profile(structured=way, schema=FORMS[dialect])} | settings  # type: ignore[arg-type]
+    given: dict[str, Any] = {"profile": Profile(structured=way, schema=FORMS[dialect])} | settings  # type: ignore[arg-type]
     tools = given.pop("tools", (TOOL,))
     spoken = KINDS[dialect](endpoint(dialect=dialect, **given), tools, Store(), None, "s", OUT)
     if instruction:

@@ -25,6 +25,9 @@ FORMATS = frozenset(
 DEEPEST = 10  # objects and arrays in one another (OpenAI, Structured outputs: 10 levels)
 MOST = 200  # properties of one object
 
+OF_KIND = {"object": {"properties", "required", "additionalProperties"}, "array": {"items"}}
+"""Keywords that say nothing of other types, and that a form refuses there."""
+
 _LENGTHS = {"minLength", "maxLength", "uniqueItems", "default"}
 FORMS: dict[str, Style] = {
     # OpenAI, Structured outputs, Supported schemas: no lengths of texts, no defaults
@@ -60,6 +63,13 @@ def _closed(node: Schema, strict: bool, depth: int) -> Schema | None:
     kinds, node = kinds_of(node), dict(node)
     if depth > DEEPEST or not (kinds or "anyOf" in node):
         return None
+    if any(isinstance(value, dict | list) for value in node.get("enum", ())):
+        return None  # no form has values that are objects or lists
+    for kind, words in OF_KIND.items():
+        if kind not in kinds and (said := words & node.keys()):
+            if not kinds:
+                return None  # beside a union: which branch it is about cannot be told
+            node = {key: value for key, value in node.items() if key not in said}
     if "anyOf" in node:
         branches = [_closed(each, strict, depth) for each in node["anyOf"]]
         if None in branches:
