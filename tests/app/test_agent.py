@@ -348,8 +348,9 @@ def test_what_can_be_called_can_be_a_tool() -> None:
     ],
 )
 def test_what_an_agent_is_made_of_is_checked_where_it_is_made(given: dict[str, Any], message: str) -> None:
+    whole: dict[str, Any] = {"model": "chat:m", **given}
     with pytest.raises(UsageError, match=message) as caught:
-        noria.Agent(**({"model": "chat:m"} | given))
+        noria.Agent(**whole)
     assert "\n" not in str(caught.value)
 
 
