@@ -224,9 +224,10 @@ def test_lines_of_very_many_files_are_counted_as_far_as_there_is_time(
     latin = "for i in $(seq 300); do printf 'caf\\351\\nx' > f$i; done; printf 'a\\0b\\n' > bin"
     files = told(tmp_path, edit, command(latin))
     assert (len(files.created), files.added, files.removed, files.unknown) == (301, 602, 1, "")
+    assert told(tmp_path, command("yes | head -c 3000000 > large")).added == 1_500_000
     (tmp_path / "work" / "a").write_text("x\n")
     monkeypatch.setattr(turn, "COUNTING", -1.0)
-    files = told(tmp_path, edit, command("rm f*; for i in 1 2 3; do echo x > g$i; done"))
+    files = told(tmp_path, edit, command("rm f* large; for i in 1 2 3; do echo x > g$i; done"))
     assert files.changed == ["a"] and files.created == ["g1", "g2", "g3"] and (files.added, files.removed) == (0, 0)
     assert files.unknown == "lines were counted in some of the files only, for they are many"
     assert files.line().endswith("; lines were counted in some of the files only, for they are many")

@@ -15,7 +15,8 @@ from noria.tools.workspace import Change, Workspace
 if TYPE_CHECKING:
     from noria.tools.census import Stamp
 
-LARGEST = 1_000_000  # bytes of a file whose lines are counted
+LARGEST = 5_000_000  # bytes of a file that is compared with what it was
+NEW = 50_000_000  # bytes of a new file whose lines are counted
 COUNTING = 0.1  # seconds that counting lines may take
 KEPT = 20_000_000  # characters of texts that are kept for that
 EARLIER = "what was done before the session was taken up again is not in it"
@@ -145,19 +146,19 @@ class TurnFiles:
         return self._workspace.files(self._found)
 
 
-def _data(path: str) -> bytes | None:
-    """What is in a file; None where it is large, or gone."""
+def _data(path: str, most: int) -> bytes | None:
+    """What is in a file; None where that is more, or the file is gone."""
     try:
         with open(path, "rb") as file:
-            data = file.read(LARGEST + 1)
+            data = file.read(most + 1)
     except OSError:
         return None
-    return data if len(data) <= LARGEST else None
+    return data if len(data) <= most else None
 
 
 def _height(path: str) -> int:
     """How many lines a new file has; none where it is no text. Its encoding is not guessed at."""
-    data = _data(path)
+    data = _data(path, NEW)
     if not data:
         return 0
     from noria.tools.encoding import binary, decode
@@ -173,6 +174,6 @@ def _text(path: str) -> str | None:
     """What is in a file, as the tools read it, which tell what was there before; None where it is no text."""
     from noria.tools.encoding import decode
 
-    data = _data(path)
+    data = _data(path, LARGEST)
     decoded = None if data is None else decode(data)
     return None if decoded is None else decoded.text
