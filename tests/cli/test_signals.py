@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -138,6 +139,35 @@ def test_while_stdin_is_read(house: House, number: signal.Signals, status: int, 
         assert out == b""
     else:
         assert json.loads(out)["outcome"] == "interrupted"
+
+
+SWALLOWED = """
+import os, sys, weakref
+from noria.cli import run
+real = run.configured
+class Thing: pass
+def configured(args):
+    thing = Thing()
+    seen = weakref.ref(thing, lambda _: (os.kill(os.getpid(), NUMBER), [None for _ in range(1000)]))
+    del thing  # what is raised in there is ignored, as in what an import does about its locks
+    return real(args)
+run.configured = configured
+from noria.__main__ import main
+sys.exit(main())
+"""
+
+
+@pytest.mark.case("J03")
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 143)])
+def test_a_signal_while_it_starts_is_never_lost(
+    house: House, server: ModelServer, number: signal.Signals, status: int
+) -> None:
+    code = SWALLOWED.replace("NUMBER", str(int(number)))
+    argv = house.argv("-p", "hi", "--output-format", "json")
+    argv = [sys.executable, "-c", code, *argv[argv.index("--model") :]]
+    ran = subprocess.run(argv, cwd=house.workspace, env=house.env, capture_output=True, timeout=30, check=False)
+    assert (ran.returncode, ran.stderr) == (status, b"")
+    assert json.loads(ran.stdout)["outcome"] == "interrupted" and server.requests == []
 
 
 def test_a_second_interrupt_kills_at_once(house: House, server: ModelServer) -> None:

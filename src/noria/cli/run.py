@@ -19,6 +19,8 @@ from noria.cli.stdin import read_prompt
 from noria.core.errors import IllegalEvent, JournalError, PromptBlocked, UsageError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from noria.app.approvals import Answer
     from noria.app.report import Report
     from noria.app.session import Session, Which
@@ -39,7 +41,7 @@ def headless(args: Namespace) -> int:
     watched = bool(sys.stderr and sys.stderr.isatty())
     progress = Progress(sys.stderr, steps=watched, answer=False, colour=colourful(sys.stderr, dict(os.environ)))
     extras: Extras | None = None
-    _listen_before()
+    came = _listen_before()
     try:
         reads = args.input_format == "stream-json"
         prompt = (args.prompt or "").strip() if reads else read_prompt(args.prompt, progress.notice)
@@ -49,7 +51,7 @@ def headless(args: Namespace) -> int:
             must_be_writable(args.output)
         settings = configured(args)
         extras = _extras(args, progress, prompt)
-        return asyncio.run(Run(args, progress, extras).go(settings, prompt))
+        return asyncio.run(Run(args, progress, extras, came).go(settings, prompt))
     except (UsageError, JournalError, PromptBlocked) as error:
         if args.output_format != "text":
             from noria.app.report import refused
@@ -70,15 +72,26 @@ class Terminated(KeyboardInterrupt):
     """SIGTERM or SIGHUP, before there is a session that could be interrupted."""
 
 
-def _listen_before() -> None:
-    """Until the event loop listens, what would end this process ends it with a result and a status, as SIGINT does."""
+def _listen_before() -> Sequence[int]:
+    """Until the event loop listens, what would end this process ends it with a result and a status, SIGINT as well as
+    SIGTERM. The signals that came: where one is raised in a callback (an import has some) it would be lost."""
+    came: list[int] = []
 
     def stop(number: int, frame: object) -> None:
-        raise Terminated
+        came.append(number)
+        raise KeyboardInterrupt if number == signal.SIGINT else Terminated
 
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        if signal.getsignal(number) == signal.SIG_DFL:
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) in (signal.SIG_DFL, signal.default_int_handler):
             signal.signal(number, stop)
+    usual = sys.unraisablehook
+
+    def lost(what: sys.UnraisableHookArgs) -> None:
+        if not isinstance(what.exc_value, KeyboardInterrupt):
+            usual(what)
+
+    sys.unraisablehook = lost
+    return came
 
 
 def configured(args: Namespace) -> Settings:
@@ -162,7 +175,11 @@ def which(args: Namespace) -> Which:
 class Run:
     """One run of `noria -p`, with its signals."""
 
-    def __init__(self, args: Namespace, progress: Progress, extras: Extras | None = None) -> None:
+    def __init__(
+        self, args: Namespace, progress: Progress, extras: Extras | None = None, came: Sequence[int] = ()
+    ) -> None:
+        """`came`: signals that came before."""
+        self._came = came
         self._args, self._progress, self._extras = args, progress, extras
         self._session: Session | None = None
         self._signal = 0
@@ -299,6 +316,8 @@ class Run:
             if number == signal.SIGHUP and signal.getsignal(number) == signal.SIG_IGN:
                 continue  # nohup
             loop.add_signal_handler(number, self._on_signal, number, work)
+        if self._came:
+            self._on_signal(self._came[0], work)
 
     def _on_signal(self, number: int, work: asyncio.Task[object] | None) -> None:
         if self._signal:
