@@ -36,7 +36,7 @@ def test_an_open_turn_waits_for_a_person_or_was_given_up() -> None:
     assert made.error is not None
     assert (made.error.kind, made.error.message.split(":")[0]) == (
         "stopped",
-        "the run was given up before the turn's end",
+        "the session was closed, or its journal could not go on, before the turn's end",
     )
 
 
