@@ -66,6 +66,12 @@ def test_none_to_go_on_with_is_a_mistake(house: House) -> None:
     assert "there is no session in this workspace yet: leave out -c" in ran.expect_one_line()
 
 
+def test_one_that_a_mistake_made_is_not_the_latest(house: House) -> None:
+    first = session(house, "one")
+    assert "nothing to go on with" in house.run("-p", "--session", "typo").expect_one_line()
+    assert session(house, "two", "-c")["session"] == first["session"]
+
+
 def test_by_a_prefix_of_its_id_in_its_own_workspace(house: House, tmp_path: Path, server: ModelServer) -> None:
     first = session(house, "one")
     (tmp_path / "other").mkdir()
