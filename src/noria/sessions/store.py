@@ -92,7 +92,7 @@ class Store:
         return await self._taken(work)
 
     async def last(self, workspace: str | Path) -> Info | None:
-        """The session of this workspace that was used last, or None. One in which nothing ever happened was not used."""
+        """The session of this workspace that was used last, or None; one in which nothing happened was not used."""
         return next((info for info in await self.list(workspace) if info.rows), None)
 
     async def named(self, workspace: str | Path, name: str) -> Info | None:
