@@ -60,6 +60,25 @@ def test_what_nobody_can_tell_is_not_noted() -> None:
     assert broke("a.py", "x = 1\n", "x = '\\d'\n") == ""  # a warning is no error
 
 
+@pytest.mark.parametrize("suffix", ["py", "json", "toml", "yaml", "sh", "ipynb"])
+def test_no_text_makes_a_note_a_failure(suffix: str) -> None:
+    """The file is written by then: half characters (of a file that is not all UTF-8), and what no parser takes."""
+    texts = (
+        "\udce9: \udcff\n",
+        "\0",
+        "\x1b",
+        "\x85\u2028",
+        "\ufeff{",
+        "[" * 5_000,
+        "&a [*a, *b]\n",
+        "x: !!python/object:os.x\n",
+    )
+    for before in (None, "", "a\n", "{}", *texts):
+        for after in texts:
+            assert isinstance(broke(f"a.{suffix}", before, after), str)
+    assert broke(f"a.{suffix}", "\udce9: \udcff [", "(") == ""  # whether it could be parsed is not known
+
+
 @pytest.mark.parametrize(
     ("wanted", "at"),
     [
