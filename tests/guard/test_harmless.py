@@ -430,3 +430,30 @@ def test_nothing_changes_when_they_run(workspace: Path, command: str) -> None:
         check=False,
     )  # fmt: skip
     assert seen() == before
+
+
+@pytest.mark.case("E02")
+def test_a_repository_within_that_git_looks_into_has_its_own_configuration(tmp_path: Path) -> None:
+    """git asks it for changes, which runs its fsmonitor, though no .gitmodules names it; so does `cd`, and `git -C`."""
+    work, inner = tmp_path / "work", tmp_path / "work/sub"
+    for folder in (work, inner):
+        folder.mkdir()
+        subprocess.run(["git", "init", "-q", "."], cwd=folder, check=True)
+    name = ("-c", "user.name=x", "-c", "user.email=x@y")
+    subprocess.run(["git", *name, "commit", "-q", "--allow-empty", "-m", "x"], cwd=inner, check=True)
+    (inner / ".git/config").write_text("[core]\n\tfsmonitor = touch ran; false\n")
+    assert asked("git status", work) == ""
+    for line in ("cd sub && git status", "git -C sub status"):
+        assert "the repository's own configuration" in asked(line, work)
+    subprocess.run(["git", *name, "add", "sub"], cwd=work, check=True, capture_output=True)
+    for line in ("git status", "git diff", "cd sub/.. && git status"):
+        assert "the repository's own configuration" in asked(line, work)
+
+
+def test_a_file_s_size_is_no_repository(tmp_path: Path) -> None:
+    work = tmp_path / "work"
+    work.mkdir()
+    subprocess.run(["git", "init", "-q", "."], cwd=work, check=True)
+    (work / "big").write_bytes(bytes(0xE000))
+    subprocess.run(["git", "add", "big"], cwd=work, check=True)
+    assert asked("git status", work) == ""

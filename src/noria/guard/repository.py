@@ -10,6 +10,7 @@ import os
 import re
 
 LARGEST = 1 << 18  # bytes of a configuration that is looked at
+LARGEST_INDEX = 1 << 26  # and of an index
 
 # What makes git run a program, or look elsewhere: `section.key`, the subsection left out.
 _RUNS = frozenset((
@@ -51,13 +52,47 @@ def _quiet(place: str) -> bool:
         if not os.path.isdir(place):
             with open(place, encoding="utf-8") as file:
                 place = os.path.join(os.path.dirname(place), file.read(4096).partition("gitdir:")[2].strip())
+            if _has_others(os.path.join(place, "index")):
+                return False
             with open(os.path.join(place, "commondir"), encoding="utf-8") as file:  # a work tree of another one
                 place = os.path.join(place, file.read(4096).strip())
         with open(os.path.join(place, "config"), "rb") as file:
             text = file.read(LARGEST + 1)
     except (OSError, UnicodeDecodeError, ValueError):
         return False
-    return len(text) <= LARGEST and not any(_runs(line) for line in _keys(text.decode("utf-8", "replace")))
+    if len(text) > LARGEST or _has_others(os.path.join(place, "index")):
+        return False
+    return not any(_runs(line) for line in _keys(text.decode("utf-8", "replace")))
+
+
+def _has_others(index: str) -> bool:
+    """Whether other repositories are part of it (submodules, whether .gitmodules says so or not): git looks into them,
+    and they have a configuration of their own. It is seen by the mode of their entries. Raises OSError."""
+    try:
+        found = os.stat(index)
+    except FileNotFoundError:
+        return False
+    key = (index, found.st_mtime_ns, found.st_size)
+    known = _OTHERS.get(index)
+    if known is None or known[0] != key:
+        known = _OTHERS[index] = (key, found.st_size > LARGEST_INDEX or _gitlinks(index))
+    return known[1]
+
+
+def _gitlinks(index: str) -> bool:
+    with open(index, "rb") as file:
+        data = file.read(LARGEST_INDEX)
+    at = data.find(_GITLINK)
+    while at >= 0:
+        if data[at - 12 : at - 8] not in _FILES:  # there it is the size of a file, behind its mode
+            return True
+        at = data.find(_GITLINK, at + 1)
+    return False
+
+
+_GITLINK = b"\0\0\xe0\0"
+_FILES = (b"\0\0\x81\xa4", b"\0\0\x81\xed", b"\0\0\xa0\0")
+_OTHERS: dict[str, tuple[tuple[str, int, int], bool]] = {}  # what was found in an index, by its place
 
 
 def _keys(text: str) -> list[str]:
