@@ -283,7 +283,7 @@ def test_a_process_that_is_just_being_loaded_is_waited_for(tmp_path: Path) -> No
 
     async def work() -> None:
         processes = Processes()
-        env = {b"NORIA_TASK": f"{processes._token}x1".encode(), b"PATH": os.environb[b"PATH"]}
+        env = {b"NORIA_TASK": processes._next_mark().encode(), b"PATH": os.environb[b"PATH"]}
         for _ in range(30):
             strayed = subprocess.Popen(["sleep", "60"], env=env, start_new_session=True)  # noqa: ASYNC220
             await processes.close()
@@ -654,3 +654,15 @@ def test_the_shell_says_where_it_ended(tmp_path: Path) -> None:
         assert (await ended("if then"))[:2] == ("", 2)
 
     asyncio.run(work())
+
+
+def test_where_nothing_was_started_nothing_is_looked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """To end a session that ran no command does not look through all processes of the machine."""
+
+    def looked(*_: object, **__: object) -> None:
+        raise AssertionError
+
+    monkeypatch.setattr("noria.tools.proctree.survey", looked)
+    processes = Processes({})
+    asyncio.run(processes.close())
+    processes.kill()

@@ -297,11 +297,13 @@ class Processes:
         """End everything that this session's commands started and that still runs."""
         if self._tasks is not None:
             await self._tasks.close()
-        await proctree.end(proctree.Tree(-1, self._token), lambda: True, everywhere=True)
+        if self._count:  # nothing has the mark where nothing was started: all processes are not looked through for it
+            await proctree.end(proctree.Tree(-1, self._token), lambda: True, everywhere=True)
 
     def kill(self) -> None:
         """The same at once, by KILL and without waiting: for a program that is about to exit."""
-        proctree.kill_all(proctree.Tree(-1, self._token), everywhere=True)
+        if self._count:
+            proctree.kill_all(proctree.Tree(-1, self._token), everywhere=True)
 
 
 def _nothing(output: str) -> str:
