@@ -10,6 +10,7 @@ knows, or to stand where nothing is expanded.
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Collection, Sequence
 from typing import Literal, TypeAlias
 
@@ -27,14 +28,18 @@ def unseen(text: bytes, seen: Collection[int], spans: Sequence[Span]) -> bool:
     for begin, end, kind in spans:
         if kind == "backquoted" and _IN_BACKQUOTES.search(text, begin, end):
             return True  # what a backslash keeps from being seen here is seen by the shell within
+    begins = [begin for begin, _, _ in spans]
     for found in _OPENS.finditer(text):
         at = found.start()
         if at in seen:
             continue
-        where = next((kind for begin, end, kind in reversed(spans) if begin <= at < end), "run")
+        near = range(bisect_right(begins, at) - 1, -1, -1)
+        where = next((spans[n][2] for n in near if at < spans[n][1]), "run")
         if where == "plain" or (where == "quoted" and found.group().endswith(b"(") and found.group()[:1] in b"<>"):
             continue
-        before = len(text[:at]) - len(text[:at].rstrip(b"\\"))
-        if not before % 2:
+        before = at
+        while before and text[before - 1] == 0x5C:  # backslashes
+            before -= 1
+        if not (at - before) % 2:
             return True
     return False

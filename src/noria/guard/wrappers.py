@@ -25,6 +25,7 @@ QUIET = frozenset(("LC_ALL", "LANG", "LC_CTYPE", "LC_COLLATE", "TZ", "NO_COLOR",
 _SUBSCRIPTS = frozenset(
     ("printf", "read", "unset", "declare", "typeset", "local", "export", "readonly", "let", "test", "[")
 )
+TRIED = 40  # words of a command at which one that it runs may begin
 SCRIPTED = re.compile(r"python[\d.]*|pypy3?|node|deno|bun|perl|ruby|php|lua\w*|tclsh|Rscript|osascript|ed|ex")
 """What runs a script in a language of its own."""
 STARTS = re.compile(
@@ -184,10 +185,11 @@ def _given(options: Sequence[Word], inner: tuple[Word, ...]) -> tuple[Word, ...]
 
 def _loose(words: tuple[Word, ...]) -> Runs:
     """Whatever follows may be run."""
-    inner = tuple(Inner(words[at:], at, perhaps=True) for at in range(1, min(len(words), 40)))
+    inner = tuple(Inner(words[at:], at, perhaps=True) for at in range(1, min(len(words), TRIED)))
     scripts = tuple(Script(t, True) for w in words[1:] if " " in w.text or not w.fixed for t in parts_of(script_of(w)))
     alone = [word.text for word in words] == ["parallel"]
-    return Runs(inner, scripts, unknown="what parallel reads from its input" if alone else "")
+    unknown = "what parallel reads from its input" if alone else ""
+    return Runs(inner, scripts, unknown=f"what {words[0].text} runs" if len(words) > TRIED else unknown)
 
 
 # -- scripts -----------------------------------------------------------------------------------------------------
