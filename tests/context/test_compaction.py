@@ -139,6 +139,21 @@ def test_a_short_history_that_a_server_refused_is_made_shorter_whatever_the_prom
     assert isinstance(compact(asked, Summariser("w" * 5_000)), Failure)
 
 
+@pytest.mark.case("I02")
+def test_what_was_read_at_once_and_does_not_fit_the_window_is_left_out_after_a_refusal_alone() -> None:
+    """One step whose result is larger than the window: the next request is made without it; by the line it stays. So it
+    is where older steps give way too, and what stays is over the line."""
+    big = transcript(prompt("mend it"), step(1, "x" * 20_000))
+    done = expect_success(compact(request(big, cause="overflow", line=3_400)))
+    assert (done.summary, done.elide) == (None, (1,))
+    assert isinstance(compact(request(big, line=3_400)), Failure)
+    both = transcript(prompt("mend it"), step(1, said="think " * 3_000), step(2, "y" * 20_000))
+    done = expect_success(compact(request(both, cause="overflow", line=3_400)))
+    assert done.summary and done.elide == (2,) and done.keep_from == 2
+    small = transcript(prompt("mend it"), step(1, said="think " * 3_000), step(2, "y" * 2_000))
+    assert expect_success(compact(request(small, cause="overflow", line=3_400))).elide == ()
+
+
 @settings(max_examples=200, deadline=None)
 @given(
     bodies=some.lists(bodies, max_size=30),
@@ -164,17 +179,19 @@ def test_laws(bodies, summary, first, line, ratio, cause, written) -> None:
         return
     last = history.last_step()
     assert 0 <= answer.keep_from <= (last if last >= 0 else asked.first)
-    assert all(answer.keep_from <= k < last for k in answer.elide)
+    assert all(answer.keep_from <= k < last + (cause == "overflow") for k in answer.elide)
     assert answer.size * 1_000 < asked.context * PROGRESS
     after = shrunk(asked, answer)
     Transcript.of((e, Origin(1)) for e in after)
     true = (asked.overhead + sum(map(weight, after))) * ratio // 1_000
     assert answer.size == true if cause != "overflow" else answer.size <= true
     assert sum(map(weight, after)) < sum(map(weight, history))
-    assert after[-1] == history[len(history) - 1] or answer.keep_from == len(history)
+    if answer.keep_from < len(history):
+        ended = history[len(history) - 1]
+        assert after[-1] in (ended, elide(ended))
     for entry in list(history)[asked.first :]:
         assert not isinstance(entry, Prompt) or entry in after
-    assert last < 0 or history[last] in after
+    assert last < 0 or (elide(history[last]) if last in answer.elide else history[last]) in after
 
 
 # -- elision -----------------------------------------------------------------------------------------------------

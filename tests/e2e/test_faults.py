@@ -248,3 +248,28 @@ def test_a_short_history_that_is_refused_as_too_long_is_summed_up_once_and_asked
         assert (status, result["text"]) == (0, "Done."), err
         sums = [k for k, request in enumerate(server.requests) if request.forbids_calls]
         assert sums == [6] and len(server.requests[7].raw) < len(server.requests[5].raw) and not server.violations
+
+
+@pytest.mark.case("I02")
+@each
+def test_a_file_that_is_more_than_the_window_is_left_out_and_a_part_of_it_read(
+    tmp_path: Path, dialect: Dialect
+) -> None:
+    """A small window, one large result: the turn does not end there."""
+
+    def turn(request: Request) -> Turn:
+        more = {"limit": 3} if request.steps else {}
+        return {"text": "Read."} if request.steps > 1 else {"calls": [["read_file", {"path": "big.txt", **more}]]}
+
+    def refuse(request: Request) -> Fault | None:
+        words = {
+            "error": {"message": "the request exceeds the available context size (4096 tokens), try increasing it"}
+        }
+        return Status(400, body=words) if len(request.raw) > 20_000 else None
+
+    with ModelServer(turn, refuse) as server:
+        place = Place(tmp_path, server.base_url(dialect), dialect)
+        (place.work / "big.txt").write_text("a line of the file that is long enough\n" * 400)
+        status, result, err = place.run("hi")
+        assert (status, result["text"], len(server.requests)) == (0, "Read.", 4), err
+        assert "only the part that is" in server.requests[2].raw.decode() and not server.violations

@@ -72,6 +72,7 @@ class PlainCompactor:
         if elision and elision.size <= scale.goal:
             return elision
         keep_from = _keep_from(request, scale)
+        elision = elision or _last_alone(request, scale)
         if keep_from == 0:
             return elision or Failure("empty", detail="nothing in the history can be compacted any further")
         answer = await self._summarise(request, keep_from, scale)
@@ -79,8 +80,9 @@ class PlainCompactor:
             return replace(elision, usage=answer.usage) if elision and answer.kind == "empty" else answer
         text = answer.reply.text.strip()
         after = _after(request, keep_from, Summary(text))
+        elide, after = _with_last(request, scale, (), after)
         if text and scale.progress(after):
-            return Compaction(text, keep_from, (), scale.told(after), usage=answer.usage)
+            return Compaction(text, keep_from, elide, scale.told(after), usage=answer.usage)
         if elision:
             return replace(elision, usage=answer.usage)
         return Failure("empty", detail="the summary is empty or saves nothing", usage=answer.usage)
@@ -159,7 +161,31 @@ def _elision(request: CompactRequest, scale: _Scale) -> Compaction | None:
         chosen.append(k)
     if not chosen or not scale.progress(total):
         return None
-    return Compaction(None, 0, tuple(sorted(chosen)), scale.told(total))
+    elided, total = _with_last(request, scale, tuple(sorted(chosen)), total)
+    return Compaction(None, 0, elided, scale.told(total))
+
+
+def _with_last(
+    request: CompactRequest, scale: _Scale, elided: tuple[int, ...], total: int
+) -> tuple[tuple[int, ...], int]:
+    """What is elided, and the weight of what stays: the last step's results too, where a server refused the history and
+    what stays of it is over the line without them. They were too much for the window at once; a part can be read."""
+    last = request.transcript.last_step()
+    if request.cause != "overflow" or last < 0 or scale.size(total) <= request.line:
+        return elided, total
+    entry = request.transcript[last]
+    saved = weight(elide(entry)) - weight(entry)
+    return ((*elided, last), total + saved) if saved <= -WORTH else (elided, total)
+
+
+def _last_alone(request: CompactRequest, scale: _Scale) -> Compaction | None:
+    """The last step's results elided, where that is all that can be done after a refusal and wins something."""
+    last = request.transcript.last_step()
+    if request.cause != "overflow" or last < 0:
+        return None
+    entry = request.transcript[last]
+    total = scale.weight + weight(elide(entry)) - weight(entry)
+    return Compaction(None, 0, (last,), scale.told(total)) if scale.progress(total) else None
 
 
 def _keep_from(request: CompactRequest, scale: _Scale) -> int:

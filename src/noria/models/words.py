@@ -78,7 +78,7 @@ def elided(result: Result) -> str:
     """The line that stands for a result that was elided."""
     error = ERROR if result.status == "error" else ""
     how = f"The whole is in {result.spill}: read it there" if result.spill else "Make the call again"
-    return f"{error}[The output was left out here to save space. {how} if it is needed.]"
+    return f"{error}[The output was left out here to save space. {how} if it is needed, and only the part that is.]"
 
 
 def image_note(image: Image, why: str = "") -> str:
