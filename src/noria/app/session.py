@@ -334,7 +334,10 @@ class Session:
         from noria.models.words import MODES as MEANING
 
         if mode not in MODES:
-            raise UsageError(f"there is no permission mode {mode!r}; choose one of {', '.join(MODES)}")
+            from noria.app.mistakes import nearest
+
+            near = nearest(str(mode), MODES)
+            raise UsageError(f"there is no permission mode {mode!r}; choose one of {', '.join(MODES)}{near}")
         modes = self._house.modes
         if modes is None or (modes.coming or self.mode) == mode:
             return
