@@ -21,9 +21,9 @@ OF_FILES = EXECUTE | WRITE | READ | TRUNCATE | DEVICE
 DEVICES = ("null", "zero", "full", "random", "urandom", "tty", "ptmx", "pts", "fd", "stdin", "stdout", "stderr")
 
 NOT_HELD = (
-    "what it does not hold: .git/hooks, .git/config and .noria in the workspace can be written, modes and times of "
-    "files outside changed, processes outside seen; what is started can outlive noria. And there is no network at "
-    "all in it, not even to the machine itself"
+    "what it does not hold: .git/hooks, .git/config and .noria in the workspace can be written, what rules deny there "
+    "read by programs, modes and times of files outside changed, processes outside seen; what is started can outlive "
+    "noria. And there is no network at all in it, not even to the machine itself"
 )
 
 
