@@ -18,12 +18,15 @@ def main() -> int:
         else:
             show(USAGE)
         return 0
+    from noria.cli import early
+
+    early.listen()
     try:
         from noria.cli.main import run
 
         return run(argv)
-    except KeyboardInterrupt:
-        return 130
+    except KeyboardInterrupt as stop:
+        return 143 if isinstance(stop, early.Terminated) else 130
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ import gc
 import sys
 from collections.abc import Sequence
 
+from noria.cli import early
 from noria.cli.args import COMMANDS, clean, parse
 from noria.core.errors import JournalError, NoriaError, UsageError
 
@@ -62,6 +63,7 @@ def _dispatch(argv: Sequence[str]) -> int:
     command = argv[0] if argv else ""
     if command[:1] != "-":
         gc.enable()  # a run of the agent enables it when it has begun (run.settle)
+        early.release()  # and it heeds signals when it can tell of them
     if command == "demo":
         from noria.cli.demo import demo
 
@@ -113,6 +115,7 @@ def _dispatch(argv: Sequence[str]) -> int:
     if not args.headless:
         from noria.cli.interactive import interactive
 
+        early.release()
         return interactive(args)
     from noria.cli.run import headless
 

@@ -13,14 +13,13 @@ import sys
 from argparse import Namespace
 from typing import TYPE_CHECKING
 
+from noria.cli import early
 from noria.cli.output import kept, must_be_writable, print_result, tell, tell_files, tell_waiting, write_last
 from noria.cli.progress import Progress, colourful
 from noria.cli.stdin import read_prompt
 from noria.core.errors import IllegalEvent, JournalError, PromptBlocked, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from noria.app.approvals import Answer
     from noria.app.report import Report
     from noria.app.session import Session, Which
@@ -41,17 +40,17 @@ def headless(args: Namespace) -> int:
     watched = bool(sys.stderr and sys.stderr.isatty())
     progress = Progress(sys.stderr, steps=watched, answer=False, colour=colourful(sys.stderr, dict(os.environ)))
     extras: Extras | None = None
-    came = _listen_before()
+    early.listen()
     try:
         reads = args.input_format == "stream-json"
-        prompt = (args.prompt or "").strip() if reads else read_prompt(args.prompt, progress.notice)
+        prompt = (args.prompt or "").strip() if reads else _prompt(args.prompt, progress)
         if not prompt and not (reads or args.latest or args.resume or args.session or args.fork):
             raise UsageError("no prompt: give it as an argument (noria -p 'fix the tests') or on stdin")
         if args.output:
             must_be_writable(args.output)
         settings = configured(args)
         extras = _extras(args, progress, prompt)
-        return asyncio.run(Run(args, progress, extras, came).go(settings, prompt))
+        return asyncio.run(Run(args, progress, extras).go(settings, prompt))
     except (UsageError, JournalError, PromptBlocked) as error:
         if args.output_format != "text":
             from noria.app.report import refused
@@ -63,35 +62,14 @@ def headless(args: Namespace) -> int:
         raise
     except KeyboardInterrupt as stop:
         stopped_before(args)
-        if isinstance(stop, Terminated):
+        if isinstance(stop, early.Terminated):
             return TERMINATED
         raise
 
 
-class Terminated(KeyboardInterrupt):
-    """SIGTERM or SIGHUP, before there is a session that could be interrupted."""
-
-
-def _listen_before() -> Sequence[int]:
-    """Until the event loop listens, what would end this process ends it with a result and a status, SIGINT as well as
-    SIGTERM. The signals that came: where one is raised in a callback (an import has some) it would be lost."""
-    came: list[int] = []
-
-    def stop(number: int, frame: object) -> None:
-        came.append(number)
-        raise KeyboardInterrupt if number == signal.SIGINT else Terminated
-
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        if signal.getsignal(number) in (signal.SIG_DFL, signal.default_int_handler):
-            signal.signal(number, stop)
-    usual = sys.unraisablehook
-
-    def lost(what: sys.UnraisableHookArgs) -> None:
-        if not isinstance(what.exc_value, KeyboardInterrupt):
-            usual(what)
-
-    sys.unraisablehook = lost
-    return came
+def _prompt(argument: str | None, progress: Progress) -> str:
+    with early.Waiting():
+        return read_prompt(argument, progress.notice)
 
 
 def configured(args: Namespace) -> Settings:
@@ -175,11 +153,7 @@ def which(args: Namespace) -> Which:
 class Run:
     """One run of `noria -p`, with its signals."""
 
-    def __init__(
-        self, args: Namespace, progress: Progress, extras: Extras | None = None, came: Sequence[int] = ()
-    ) -> None:
-        """`came`: signals that came before."""
-        self._came = came
+    def __init__(self, args: Namespace, progress: Progress, extras: Extras | None = None) -> None:
         self._args, self._progress, self._extras = args, progress, extras
         self._session: Session | None = None
         self._signal = 0
@@ -316,8 +290,8 @@ class Run:
             if number == signal.SIGHUP and signal.getsignal(number) == signal.SIG_IGN:
                 continue  # nohup
             loop.add_signal_handler(number, self._on_signal, number, work)
-        if self._came:
-            self._on_signal(self._came[0], work)
+        if early.came:
+            self._on_signal(early.came[0], work)
 
     def _on_signal(self, number: int, work: asyncio.Task[object] | None) -> None:
         if self._signal:
