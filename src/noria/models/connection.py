@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 Header: TypeAlias = tuple[str, str]
 
 HEAD = 65_536  # bytes that the head of an answer may have
-LARGE = 65_536  # bytes from which a body is sent by itself: a smaller one is copied sooner than sent in two parts
+LARGE = 8_192  # bytes from which a body is sent by itself
 LINGER = 2.0  # seconds that an answer whose end mark came has for its last bytes before the connection is given up
 
 
