@@ -188,12 +188,35 @@ def test_a_session_that_is_in_use_can_be_shown(house: House, server: ModelServer
     assert ran.status == 0 and "(no result yet)" in ran.out
 
 
+@pytest.mark.seed("L06")
+def test_the_last_turn_is_taken_back_from_the_shell(house: House, server: ModelServer) -> None:
+    server.script = lambda request: {"text": "Said."}
+    for prompt in ("one", "two"):
+        assert house.run("-p", prompt, "--session", "mine").status == 0
+    (old,) = json.loads(house.noria("sessions", "list", "--output-format", "json").out)
+    ran = house.noria("sessions", "undo", old["id"])
+    assert ran.status == 0 and "the last turn is taken back" in ran.err
+    assert house.run("-p", "three", "--session", "mine").status == 0
+    said = [m["content"] for m in server.requests[-1]["messages"] if m["role"] == "user"]
+    assert said == ["one", "three"]
+    now = json.loads(house.noria("sessions", "show", ran.out.strip(), "--output-format", "json").out)
+    assert (now["name"], now["turns"], now["parent"]) == ("mine", 2, old["id"])
+    assert json.loads(house.noria("sessions", "show", old["id"], "--output-format", "json").out)["turns"] == 2
+    for _ in range(2):  # back to the beginning, and no further
+        ran = house.noria("sessions", "undo", ran.out.strip())
+        assert ran.status == 0
+    ran = house.noria("sessions", "undo", ran.out.strip())
+    assert ran.status == 2 and "has no turn that could be taken back" in ran.expect_one_line()
+
+
 @pytest.mark.parametrize(
     ("words", "says"),
     [
         ([], "which one? noria sessions list"),
         (["lst"], "there is no noria sessions lst"),
-        (["undo"], "noria sessions undo is not built yet"),
+        (["rewind"], "noria sessions rewind is not built yet"),
+        (["undo"], "which session? noria sessions undo ID"),
+        (["undo", "zzz"], "no session has an id that begins with 'zzz'"),
         (["show"], "which session?"),
         (["show", "zzz"], "no session has an id that begins with 'zzz'"),
         (["list", "x"], "takes no 'x'"),

@@ -49,8 +49,8 @@ def until(path: Path) -> None:
 
 @pytest.mark.seed("T01")
 def test_a_conversation(house: House, server: ModelServer) -> None:
-    """T01, noria's form: the terminal mode with /compact and /undo (which says that it is not built yet); --session
-    names a session; the daemon comes later."""
+    """T01, noria's form: the terminal mode with /compact and /undo; --session names a session; the daemon comes
+    later."""
     at = AtTerminal(house, "--session", "mine")
     at.see("/help")
     at.see("> ")
@@ -59,8 +59,6 @@ def test_a_conversation(house: House, server: ModelServer) -> None:
     at.type("y\n")
     at.see("That was it.")
     assert (house.workspace / "made").exists()
-    at.type("/undo\n")
-    at.see("/undo is not built yet")
     at.type("/compcat\n")
     at.see("there is no command /compcat; did you mean /compact?")
     at.type("/compact the file's name\n")
@@ -99,6 +97,51 @@ def test_no_is_no_and_other_words_are_what_to_do_instead(house: House, server: M
     assert users(server)[-1].endswith("call it something else")
     assert "was asked for permission and said something else" in str(server.requests[-1]["messages"])
     assert not (house.workspace / "made").exists()
+
+
+@pytest.mark.seed("L06", "L07", "R08", "T01")
+def test_a_turn_is_taken_back(house: House, server: ModelServer) -> None:
+    """L06, L07, noria's form: /undo goes back to before the last prompt that was given at rest, in a copy which takes
+    over the session's name; the interrupted turn is in the session that it was. Files stay as they are, and that is
+    said."""
+    server.script = lambda request: {"text": f"Answer {sum(m['role'] == 'user' for m in request['messages'])}."}
+    at = AtTerminal(house, "--session", "mine", "one")
+    at.see("Answer 1.")
+    server.script = SLOW
+    at.type("go two\n")
+    at.see("Allow it?")
+    at.type("y\n")
+    until(house.workspace / "on")
+    at.type("\x03")
+    at.see("/undo")
+    at.type("/undo\n")
+    at.see("the last turn is taken back; what it did to files stays")
+    assert (house.workspace / "on").exists()
+    server.script = lambda request: {"text": f"Answer {sum(m['role'] == 'user' for m in request['messages'])}!"}
+    at.type("three\n")
+    at.see("Answer 2!")
+    assert users(server) == ["one", "three"]
+    at.type("/exit\n")
+    assert at.end() == 0
+    found = json.loads(house.noria("sessions", "list", "--output-format", "json").out)
+    assert [(s["name"], s["outcome"]) for s in found] == [("mine", "completed"), ("", "interrupted")]
+    assert found[0]["parent"] == found[1]["id"]
+
+
+def test_what_cannot_be_taken_back_is_said(house: House, server: ModelServer) -> None:
+    at = AtTerminal(house)
+    at.see("> ")
+    at.type("/undo\n")
+    at.see("there is no turn that could be taken back")
+    at.type("/exit\n")
+    assert at.end() == 0
+    server.script = lambda request: {"text": "Said."}
+    at = AtTerminal(house, "--no-session", "one")
+    at.see("Said.")
+    at.type("/undo\n")
+    at.see("nothing is kept (--no-session)")
+    at.type("/exit\n")
+    assert at.end() == 0
 
 
 @pytest.mark.case("J02")

@@ -57,15 +57,20 @@ if TYPE_CHECKING:
     from noria.sessions.store import Store
     from noria.tools.schema import Tool
 
-Kind: TypeAlias = Literal["new", "named", "latest", "resume", "fork", "memory"]
+Kind: TypeAlias = Literal["new", "named", "latest", "resume", "fork", "undo", "memory"]
 
 
 class Which(msgspec.Struct, frozen=True):
     """Which session: a new one, the workspace's one named `word` (made where there is none), the workspace's latest,
-    the one whose id begins with `word`, a copy of that one, or one that is kept nowhere."""
+    the one whose id begins with `word`, a copy of that one, one without its last turn, or one that is kept nowhere."""
 
     kind: Kind = "new"
     word: str = ""
+
+    @property
+    def copied(self) -> bool:
+        """Whether it begins as another one did."""
+        return self.kind in ("fork", "undo")
 
 
 class _AlwaysStop:
@@ -197,6 +202,10 @@ async def _journal(store: Store | None, which: Which, workspace: str) -> Session
             return await store.open_session(which.word)
         case "fork":
             return await store.fork(which.word)
+        case "undo":
+            from noria.app.undo import taken_back
+
+            return await taken_back(store, which.word)
         case _:
             return await store.create(workspace)
 
@@ -239,12 +248,12 @@ async def _furnish(order: _Order) -> House:
     house.opening = opened if new else None
     house.toolbox, house.gate, house.keep = toolbox, gate, journal.put
     if bus.hooked is not None:
-        house.take_hooks(bus.hooked, order.which.kind == "fork")
+        house.take_hooks(bus.hooked, order.which.copied)
     house.modes = bus.modes = Modes(house, current, offers.opened, offers.model)
     if settings.approver is not None:
         _second(settings.approver, house, bus, offers.transport)
     toolbox.processes.on_tasks = lambda tasks: house.task_news().follow(tasks)
-    if not new and order.which.kind != "fork":
+    if not new and not order.which.copied:
         await _go_on(order, house, shop)
     windows.tell, windows.say = driver.answer, lambda text: bus.say("info", text)
     _closing(order, house, shop, current)
@@ -299,7 +308,7 @@ async def _driver(
         return Driver(State(), parts, shop.bus, claims), ()
     from noria.app.resume import Today, commands_folder, finished_calls, remember, resume
 
-    today = Today(opened, order.which.kind == "fork")
+    today = Today(opened, order.which.copied)
     found = await resume(journal, today, parts.clock.now(), toolbox.repeatable, end_group)
     remember(toolbox, shop.nested, list(finished_calls(found.state, journal)))
     toolbox.processes.folder = commands_folder(found.state, toolbox.workspace, order.settings.folders)

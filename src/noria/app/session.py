@@ -90,6 +90,11 @@ class Session:
         return self._house.notices
 
     @property
+    def kept(self) -> bool:
+        """Whether it lies in the data folder, to be gone on with later."""
+        return bool(getattr(self._house.driver.parts.journal, "workspace", ""))
+
+    @property
     def unsaved(self) -> int:
         """How many of its events are in no file: those that a full or read-only disk has not taken yet. Once it is
         closed they are lost."""

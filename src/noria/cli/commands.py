@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
+from noria.cli.output import UNSAVED
 from noria.cli.progress import DIM, PLAIN
 from noria.cli.screen import Screen
 from noria.core.errors import UsageError
@@ -22,7 +23,7 @@ HELP = """\
 /background      let the command that is running go on there
 /mode MODE       another permission mode; /plan is /mode plan, and with words a prompt for it
 /cost            what the session has cost until now
-/undo            take the last turn back (not built yet)
+/undo            take the last turn back; what it did to files stays
 /exit            end (so does Ctrl-D)
 @path            in a prompt: brings that file of the workspace along
 Ctrl-C           stops what is under way; once more ends noria
@@ -37,6 +38,7 @@ class Commands:
         """`submit` takes words up as a prompt."""
         self._screen, self._submit = screen, submit
         self.before = 0  # the context's size before a compaction that was asked for; 0 where none was
+        self.undone = False  # the last turn is to be taken back: what ends now begins again without it
 
     async def do(self, session: Session, words: str) -> bool | None:
         """Do what the words after the slash ask for. True: something is under way now; None: nothing is; False: end.
@@ -71,13 +73,28 @@ class Commands:
                 for text in costs(session.ledger()):
                     self._screen.line(text)
             case "undo":
-                self._screen.notice("/undo is not built yet")
+                return self._undo(session)
             case _:
                 from difflib import get_close_matches
 
                 near = get_close_matches(name, COMMANDS, 1)
                 hint = f"did you mean /{near[0]}?" if near else "/help lists them"
                 self._screen.notice(f"there is no command /{name}; {hint} (a blank before it sends it as a prompt)")
+        return None
+
+    def _undo(self, session: Session) -> bool | None:
+        """False where the session is to end, for a copy without its last turn takes its place."""
+        if session.state.turn is not None:
+            self._screen.notice("something is under way: stop it with Ctrl-C, then /undo takes the turn back")
+        elif session.unsaved:
+            self._screen.notice(f"{UNSAVED}: no turn of it can be taken back")
+        elif not session.kept:
+            self._screen.notice("nothing is kept (--no-session): no turn can be taken back")
+        elif not session.state.turns:
+            self._screen.notice("there is no turn that could be taken back")
+        else:
+            self.undone = True
+            return False
         return None
 
     async def _mode(self, session: Session, name: str, words: str) -> bool | None:

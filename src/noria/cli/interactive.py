@@ -26,6 +26,7 @@ from noria.core.state import Idle
 
 if TYPE_CHECKING:
     from noria.app.approvals import Approval
+    from noria.app.build import Which
     from noria.app.debug import Log
     from noria.app.report import Report
     from noria.app.session import Session
@@ -85,18 +86,32 @@ class Interactive:
             raise UsageError(f"--debug {path} cannot be written: {getattr(error, 'strerror', '') or error}") from None
 
     async def go(self) -> int:
-        """Until a person ends it; the exit status."""
+        """Until a person ends it; the exit status. Where a turn is taken back, the session without it comes next."""
+        from noria.app.session import Which
+
+        asyncio.get_running_loop().call_later(STARTED, settle)
+        meant, first = which(self._args), True
+        while True:
+            status, id = await self._one(meant, greeted=not first)
+            if not self._commands.undone:
+                return status
+            meant, first, self._commands.undone, self._args.prompt = Which("undo", id), False, False, None
+
+    async def _one(self, meant: Which, *, greeted: bool) -> tuple[int, str]:
+        """One session, to its end; the exit status and its id."""
         from noria.app.session import Session
 
-        session = await Session.open(self._settings, which(self._args), can_ask=True)
-        asyncio.get_running_loop().call_later(STARTED, settle)
+        session = await Session.open(self._settings, meant, can_ask=True)
         seen = session.watch()
         watcher = asyncio.create_task(self._watch(seen))
         self._told = session.state.ended.turn if session.state.ended else 0
         self._listen(session)
         try:
-            self._greet(session)
-            return await self._converse(session)
+            if greeted:
+                self._screen.notice("the last turn is taken back; what it did to files stays as it is")
+            else:
+                self._greet(session)
+            return await self._converse(session), session.id
         finally:
             kept = session.id and session.state.turns
             if ended := _and(session):
@@ -104,7 +119,7 @@ class Interactive:
             await session.close()
             seen.close()
             await watcher
-            if kept:
+            if kept and not self._commands.undone:
                 on = f"noria --resume {session.id} goes on with this session"
                 self._screen.line(f"{DIM}{UNSAVED if session.unsaved else on}{PLAIN}")
 

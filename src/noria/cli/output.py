@@ -57,8 +57,12 @@ def tell(report: Report, settings: Settings, progress: Progress, kept: Kept) -> 
             on = {"saved": f"; the session is kept: {again} goes on", "unsaved": f"; {UNSAVED}"}.get(kept, "")
             progress.notice(f"{report.error.message if report.error else 'the turn failed'}{on}", "error")
         case "interrupted":
-            undo = f"{again} goes on with it (taking a turn back, /undo, is not built yet)"
-            on = {"saved": f"; the conversation was kept: {undo}", "unsaved": f"; {UNSAVED}"}.get(kept, "")
+            undo = f"{again} goes on with it, /undo (noria sessions undo {report.session}) takes the turn back"
+            on = {
+                "saved": f"; the conversation was kept: {undo}",
+                "open": "; the conversation was kept: say what is next, or /undo takes the turn back",
+                "unsaved": f"; {UNSAVED}",
+            }.get(kept, "")
             progress.notice(f"interrupted{on}")
         case "requires_action":
             names = ", ".join(p.tool for p in report.pending)

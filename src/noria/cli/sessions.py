@@ -1,4 +1,4 @@
-"""`noria sessions list` and `noria sessions show ID`: what is kept, read without touching it.
+"""`noria sessions list` and `show ID`: what is kept, read without touching it; `undo ID`: the same without a turn.
 
 Owns: how lists and histories look. Must not know: how sessions are stored.
 """
@@ -12,7 +12,7 @@ import time
 from argparse import Namespace
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import msgspec
 
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from noria.sessions.store import Store
     from noria.telemetry.ledger import Ledger
 
-LATER = ("search", "fork", "rewind", "undo", "export", "replay", "delete")
-USAGE = "noria sessions list [--all], or noria sessions show ID"
+LATER = ("search", "fork", "rewind", "export", "replay", "delete")
+USAGE = "noria sessions list [--all], noria sessions show ID, or noria sessions undo ID"
 
 
 def sessions(argv: Sequence[str]) -> int:
@@ -38,7 +38,7 @@ def sessions(argv: Sequence[str]) -> int:
     what = argv[0] if argv else ""
     if what in LATER:
         raise UsageError(f"noria sessions {what} is not built yet")
-    if what not in ("list", "show"):
+    if what not in ("list", "show", "undo"):
         raise UsageError(f"there is no noria sessions {what}: {USAGE}" if what else f"which one? {USAGE}")
     everywhere = what == "list" and "--all" in argv
     args = parse([word for word in argv[1:] if not (everywhere and word == "--all")])
@@ -49,8 +49,8 @@ def sessions(argv: Sequence[str]) -> int:
             raise UsageError(f"noria sessions list takes no {args.prompt!r}: {USAGE}")
         return asyncio.run(_list(args, everywhere))
     if args.prompt is None:
-        raise UsageError("which session? noria sessions show ID (any unique beginning of it)")
-    return asyncio.run(_show(args))
+        raise UsageError(f"which session? noria sessions {what} ID (any unique beginning of it)")
+    return asyncio.run(_show(args) if what == "show" else _undo(args))
 
 
 def _place() -> Path:
@@ -134,6 +134,32 @@ async def _show(args: Namespace) -> int:
     return 0
 
 
+async def _undo(args: Namespace) -> int:
+    """Takes the last turn back; the id of the session that is without it on stdout."""
+    from noria.app.undo import taken_back
+
+    store = _nothing_kept(args.prompt) if (found := _store()) is None else found
+    try:
+        journal = await taken_back(store, args.prompt)
+        await journal.close()
+    finally:
+        await store.close()
+    as_json = args.output_format == "json"
+    show((msgspec.json.encode({"session": journal.id}).decode() if as_json else journal.id) + "\n")
+    print(
+        f"noria: the last turn is taken back in session {journal.id}; {args.prompt} has it still, and what it did to "
+        "files stays as it is",
+        file=sys.stderr,
+    )
+    return 0
+
+
+def _nothing_kept(prefix: str) -> NoReturn:
+    from noria.core.errors import NoSuchSession
+
+    raise NoSuchSession(f"no session has an id that begins with {prefix!r}: nothing was kept yet")
+
+
 def _spent(usage: Usage) -> dict[str, Any]:
     from noria.telemetry.ledger import dollars
 
@@ -159,11 +185,7 @@ def costs(ledger: Ledger) -> list[str]:
 
 
 async def _read(prefix: str) -> tuple[Info, list[Row]]:
-    from noria.core.errors import NoSuchSession
-
-    store = _store()
-    if store is None:
-        raise NoSuchSession(f"no session has an id that begins with {prefix!r}: nothing was kept yet")
+    store = _nothing_kept(prefix) if (found := _store()) is None else found
     try:
         return await store.read(prefix)
     finally:

@@ -168,8 +168,11 @@ class Database:
                 connection.execute("UPDATE session SET outcome = ? WHERE key = ?", (outcome, key))
 
     def fork(self, source: int, seq: int, new: NewSession) -> int:
-        """A new session with the rows of another up to `seq`; its key. Linear in the rows, one statement a table."""
+        """A new session with the rows of another up to `seq`; its key. Linear in the rows, one statement a table. Where
+        it has a name, that is taken from the other."""
         with self._writing(), transaction(self.writable()) as connection:
+            if new.name:
+                connection.execute("UPDATE session SET name = '' WHERE key = ? AND name = ?", (source, new.name))
             key = _insert(connection, new)
             for table, columns in (("row", "seq, version, event, effects, at, sender"), ("snapshot", "seq, body")):
                 connection.execute(

@@ -126,10 +126,11 @@ class Store:
             raise JournalDamaged(f"session {info.id} has {len(rows)} rows, but its last is row {rows[-1][0]}")
         return info, [read(row) for row in rows]
 
-    async def fork(self, prefix: str, seq: int | None = None) -> SessionJournal:
+    async def fork(self, prefix: str, seq: int | None = None, *, renamed: bool = False) -> SessionJournal:
         """A new session with the rows of another up to `seq` (None: all that are saved). Whoever asks appends
-        Interrupted first: nothing owed crosses a fork. It may be forked while somebody writes to it. Raises
-        NoSuchSession, JournalError where it has no such row, NotSaved.
+        Interrupted first: nothing owed crosses a fork. It may be forked while somebody writes to it, unless the new one
+        takes over its name (`renamed`). Raises NoSuchSession, JournalError where it has no such row, NotSaved;
+        SessionBusy.
         """
         now = self._now()
 
@@ -138,7 +139,13 @@ class Store:
             at = info.rows if seq is None else seq
             if not 0 < at <= info.rows:
                 raise JournalError(f"session {info.id} has no row {at} to fork at: it has {info.rows}")
-            pending = self._begin(database, NewSession("", "", info.workspace, now, info.title, info.id, at))
+            name = info.name if renamed else ""
+            old = self._hold(NewSession(info.id, name, info.workspace, info.created), source) if renamed else None
+            try:
+                pending = self._begin(database, NewSession("", name, info.workspace, now, info.title, info.id, at))
+            finally:
+                if old:
+                    self._leave(database, old)
             try:
                 pending.key = database.fork(source, at, pending.new)
                 pending.ancestors = (info.id, *_ancestors(database, info))
