@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
+from noria.models.connection import open_connection
 from noria.models.errors import TransportError
 from noria.models.proxies import Proxy, exempt, proxy_for, shown_url
 
@@ -69,3 +72,11 @@ def test_exempt(host: str, port: int, no_proxy: str, right: bool) -> None:
 def test_addresses_are_shown_without_secrets() -> None:
     assert shown_url("https://me:secret@host:8/v1?key=secret") == "https://host:8/v1"
     assert shown_url("/v1?key=secret") == "/v1"
+
+
+def test_one_that_cannot_be_reached_is_named_as_the_proxy() -> None:
+    """Else a person looks for the mistake in the server's address."""
+    with pytest.raises(
+        TransportError, match=r"cannot connect to 127\.0\.0\.1 port 9: .*: that is the proxy which HTTPS"
+    ):
+        asyncio.run(open_connection("example.com", 80, None, Proxy("127.0.0.1", 9), None, 5))

@@ -303,6 +303,9 @@ class Connection(asyncio.Protocol):
         self._transport = transport
 
 
+OF_THE_ENVIRONMENT = "that is the proxy which HTTPS_PROXY, HTTP_PROXY or ALL_PROXY names (NO_PROXY exempts hosts)"
+
+
 async def open_connection(
     host: str,
     port: int,
@@ -315,7 +318,12 @@ async def open_connection(
     connection: Connection | None = None
     try:
         async with asyncio.timeout(limit):
-            sock = await dial(proxy.host if proxy else host, proxy.port if proxy else port)
+            try:
+                sock = await dial(proxy.host if proxy else host, proxy.port if proxy else port)
+            except TransportError as error:
+                if proxy is None:
+                    raise
+                raise TransportError(error.kind, f"{error.detail}: {OF_THE_ENVIRONMENT}") from None
             connection = (await asyncio.get_running_loop().create_connection(Connection, sock=sock))[1]
             if proxy and proxy_context:
                 await connection.secure(proxy_context, proxy.host, limit)
