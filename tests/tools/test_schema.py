@@ -268,6 +268,11 @@ def test_any_json_either_fits_or_is_refused_in_words(args: dict[str, Any]) -> No
             assert "\n" not in why and len(why) < 500
 
 
+def test_a_name_is_given_by_keyword() -> None:
+    with pytest.raises(TypeError, match=r"write @tool\(name='search'\)"):
+        tool("search")  # type: ignore[call-overload]
+
+
 def test_functions_that_cannot_be_described_are_refused() -> None:
     def rest(*words: str) -> str:
         """Words."""

@@ -283,6 +283,8 @@ def tool(function: Function | None = None, /, **options: Any) -> Tool | Callable
         def weather(city: Annotated[str, "Its name"]) -> str:
             "What the weather is like."
     """
+    if isinstance(function, str):
+        raise TypeError(f"@tool takes its name by keyword: write @tool(name={function!r})")
     if function is not None:
         return Tool(function)
     return lambda f: Tool(f, **options)
