@@ -141,7 +141,8 @@ def test_after_a_crash_a_hook_runs_again_for_the_same_effect(tmp_path: pathlib.P
         place = house(tmp_path, hook("PreToolUse", slow), server.url)
         flags = ("-p", "--permission-mode", "goal", "--session", "s")
         process = place.start(*flags, "go")
-        until(lambda: bool(processes_with(mark)))
+        told_file = place.workspace / "told"
+        until(lambda: bool(processes_with(mark)) and told_file.exists() and told_file.read_text().endswith("\n"))
         process.kill()
         process.wait()
         if process.stdout and process.stderr:
@@ -152,7 +153,7 @@ def test_after_a_crash_a_hook_runs_again_for_the_same_effect(tmp_path: pathlib.P
         assert not (place.workspace / "ran").exists()
         (place.workspace / "go").touch()
         assert place.run(*flags).status == 0
-    told = [json.loads(line) for line in (place.workspace / "told").read_text().splitlines() if line]
+    told = [json.loads(line) for line in told_file.read_text().splitlines() if line]
     assert len(told) == 2 and told[0] == told[1] and told[0]["effect"] > 0
     assert (place.workspace / "ran").exists()
 
