@@ -22,6 +22,8 @@ def main() -> int:
 
     early.listen()
     try:
+        import datetime  # noqa: F401 - where it is interrupted within msgspec's start, that forgets it, and crashes later
+
         from noria.cli.main import run
 
         return run(argv)

@@ -177,6 +177,33 @@ def test_other_commands_end_with_the_same_statuses(house: House) -> None:
         assert (ran.returncode, ran.stdout, ran.stderr) == (status, b"", b"")
 
 
+INTERRUPTED_AT = """
+import sys
+interrupted = sys.argv[1]
+class Finder:
+    def find_spec(self, name, path, target=None):
+        if name == interrupted and self in sys.meta_path:
+            sys.meta_path.remove(self)
+            raise KeyboardInterrupt
+sys.meta_path.insert(0, Finder())
+from noria.__main__ import main
+sys.argv[1:] = ["-p", "x", "--output-format", "json", "--model", "chat:m", "--base-url", "http://127.0.0.1:9/v1"]
+sys.exit(main())
+"""
+
+
+@pytest.mark.parametrize(
+    "module", ["datetime", "_datetime", "decimal", "uuid", "msgspec", "noria.core.content", "asyncio"]
+)
+def test_while_a_module_is_loaded(house: House, module: str) -> None:
+    """At whatever moment of the start: msgspec goes on without a datetime module that was interrupted, and crashes when
+    it decodes the first object."""
+    run = subprocess.run(
+        [sys.executable, "-c", INTERRUPTED_AT, module], env=house.env, capture_output=True, timeout=60, check=False
+    )
+    assert run.returncode == 130, (run.returncode, run.stderr)
+
+
 def test_a_second_interrupt_kills_at_once(house: House, server: ModelServer) -> None:
     """The journal has what is needed: the next run finds the call with an unknown outcome."""
     mark = f"87{os.getpid()}"
