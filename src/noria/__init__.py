@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from noria.app.session import Session, Which, run
     from noria.app.settings import Options
     from noria.app.stream import AgentEvent, Done, Error, Retry, Stream, ToolEnd, ToolStart
-    from noria.core.errors import NoriaError, PromptBlocked, UsageError
+    from noria.core.errors import JournalDamaged, NoriaError, PromptBlocked, SessionBusy, UsageError
     from noria.core.ports import Failure, ReasoningDelta, TextDelta
     from noria.models.scripted import ScriptedModel, call, say
     from noria.runtime.bus import Discarded, Notice
@@ -39,6 +39,7 @@ _PLACES = {
     "Error": "noria.app.stream",
     "Failure": "noria.core.ports",
     "Hook": "noria.app.hook_list",
+    "JournalDamaged": "noria.core.errors",
     "Ledger": "noria.telemetry.ledger",
     "MemoryJournal": "noria.sessions.memory",
     "NoriaError": "noria.core.errors",
@@ -52,6 +53,7 @@ _PLACES = {
     "RunResult": "noria.app.result",
     "ScriptedModel": "noria.models.scripted",
     "Session": "noria.app.session",
+    "SessionBusy": "noria.core.errors",
     "Simulation": "noria.runtime.simulate",
     "Stream": "noria.app.stream",
     "Tally": "noria.telemetry.ledger",
@@ -70,9 +72,10 @@ _PLACES = {
 
 __all__ = [
     "Agent", "AgentEvent", "Answer", "Approval", "Chat", "Deps", "Discarded", "Done", "Error", "Failure", "Hook",
-    "Ledger", "MemoryJournal", "NoriaError", "Notice", "Options", "OutputError", "PromptBlocked", "ReasoningDelta",
-    "Report", "Retry", "RunResult", "ScriptedModel", "Session", "Simulation", "Stream", "Tally", "TextDelta", "Tool",
-    "ToolEnd", "ToolSet", "ToolStart", "UsageError", "Which", "__version__", "call", "run", "say", "tool",
+    "JournalDamaged", "Ledger", "MemoryJournal", "NoriaError", "Notice", "Options", "OutputError", "PromptBlocked",
+    "ReasoningDelta", "Report", "Retry", "RunResult", "ScriptedModel", "Session", "SessionBusy", "Simulation",
+    "Stream", "Tally", "TextDelta", "Tool", "ToolEnd", "ToolSet", "ToolStart", "UsageError", "Which", "__version__",
+    "call", "run", "say", "tool",
 ]  # fmt: skip
 
 

@@ -291,6 +291,23 @@ def test_a_session_with_a_name_is_kept(tmp_path: pathlib.Path) -> None:
     assert (tmp_path / "home/journal.db").exists()
 
 
+def test_a_journal_is_written_by_one_session_at_a_time() -> None:
+    async def main() -> None:
+        agent, journal = noria.Agent(noria.ScriptedModel(["One.", "Two.", "Three."])), noria.MemoryJournal()
+        async with agent.session(journal=journal) as chat:
+            await chat.run("1")
+            with pytest.raises(noria.SessionBusy, match="this journal is open in another session"):
+                async with agent.session(journal=journal):
+                    pass
+            async with agent.session(journal=noria.MemoryJournal.load(chat.save())) as copy:
+                assert (await copy.run("2")).text == "Two."
+            assert (await chat.run("3")).text == "Three."
+        async with agent.session(journal=journal) as chat:
+            assert len(chat.messages) == 4
+
+    go(main())
+
+
 PIXEL = base64.b64decode("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAQAAAC1HAwCAAAAC0lEQVR42mNk+A8AAQUBAScY42YAAAAASUVORK5CYII=")
 
 

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable
 from itertools import count
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar, overload
+from weakref import WeakSet
 
 import msgspec
 from msgspec.structs import replace
@@ -27,7 +28,7 @@ from noria.app.session import Session
 from noria.app.settings import Options, Settings
 from noria.app.shared import shared
 from noria.app.stream import Stream
-from noria.core.errors import UsageError
+from noria.core.errors import SessionBusy, UsageError
 from noria.core.ports import Claims
 from noria.guard.modes import PermissionMode
 from noria.models.catalog import Endpoint
@@ -167,7 +168,7 @@ class Agent(Generic[T]):
         self.model = model
         self.tools = makings.tools(tools)
         self.instructions = makings.text(instructions, "instructions").strip()
-        self.kind: OutputType[T] = OutputType(output)
+        self.kind: OutputType[T] = OutputType(str if output is None else output)
         self.deps = deps
         self.builtin_tools = builtin_tools
         self.hooks = makings.hooks(hooks)
@@ -304,13 +305,22 @@ class Chat(Generic[T]):
 
         if self._journal is None:
             self._journal = MemoryJournal()
+        elif self._journal in _open:
+            raise SessionBusy(
+                "this journal is open in another session: end that first, or load a copy of what it saves"
+            )
         self._session = await self.agent._open(self._name, self._journal, self._deps, self._model)
+        _open.add(self._journal)
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        await self.session.close()
+        try:
+            await self.session.close()
+        finally:
+            if self._journal is not None:
+                _open.discard(self._journal)
 
     @property
     def session(self) -> Session:
@@ -367,6 +377,7 @@ class Chat(Generic[T]):
 
 
 _sessions = count(1)
+_open: WeakSet[MemoryJournal] = WeakSet()  # the journals that sessions write to: two would spoil each other's
 
 
 def _alone() -> Callable[[Mapping[str, Any], Workspace], Claims]:

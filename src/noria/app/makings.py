@@ -21,7 +21,7 @@ PDF = "application/pdf"
 def tools(given: object) -> tuple[Tool, ...]:
     """The tools, each with its schema made. Raises UsageError for what cannot be one."""
     found: dict[str, Tool] = {}
-    for each in _listed(given, "tools", "functions: tools=[weather]"):
+    for each in () if given is None else _listed(given, "tools", "functions: tools=[weather]"):
         try:
             tool = each if isinstance(each, Tool) else Tool(each)
             tool.schema  # noqa: B018 (derived here, so that mistakes are met where the agent is made)
