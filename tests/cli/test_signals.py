@@ -106,6 +106,21 @@ def test_in_the_middle_of_a_reply_the_text_stays(house: House, server: ModelServ
     assert kept["content"].startswith("One two")
 
 
+def test_going_on_where_an_interrupt_cut_the_reply(house: House, server: ModelServer) -> None:
+    """The model is told that its words ended early, and not why: nothing of a limit that there was not."""
+    server.script = [{"text": "One two three four five six seven eight nine ten.", "pace": 0.5}]
+    run = house.start("-p", "count")
+    until(lambda: server.requests)
+    time.sleep(0.8)
+    run.send_signal(signal.SIGINT)
+    run.communicate(timeout=20)
+    server.script = lambda request: {"text": "and so on"}
+    assert house.run("-p", "-c").out == "and so on\n"
+    *_, half, note = server.requests[-1]["messages"]
+    assert half["content"].startswith("One two") and "Go on exactly where it ended" in note["content"]
+    assert "limit" not in note["content"]
+
+
 def test_while_a_failure_is_waited_out(house: House, server: ModelServer) -> None:
     server.faults = dict.fromkeys(range(9), 503)
     run = house.start("-p", "x", NORIA_MAX_RETRIES="9")

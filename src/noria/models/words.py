@@ -102,7 +102,9 @@ def _note(note: Note) -> str:
                 "them: try another way, or say what stops you."
             )
         case "go_on":
-            return "Your reply was cut at the output limit. Go on exactly where it ended; do not repeat what is there."
+            return (  # at the output limit, or by an interrupt after which the person wants it to go on
+                "Your reply was cut before its end. Go on exactly where it ended; do not repeat what is there."
+            )
         case "conclude":
             limit = LIMITS.get(note.word, "A limit")
             return (
