@@ -88,7 +88,7 @@ def test_the_deepest_word_counts(tmp_path: Path) -> None:
     home = tmp_path / "home"
     for path in (".ssh", ".config/noria/skills", ".local/share/noria/outputs/s1", "work"):
         (home / path).mkdir(parents=True)
-    for file in (".netrc", ".ssh/id", ".local/share/noria/journal.db"):
+    for file in (".netrc", ".ssh/id", ".local/share/noria/journal.db", "work/a.txt"):
         (home / file).write_text("x")
     env = {"HOME": str(home), "PATH": "/usr/bin"}
     data, outputs = home / ".local/share/noria", home / ".local/share/noria/outputs/s1"

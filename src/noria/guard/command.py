@@ -109,6 +109,7 @@ _ARITHMETIC = frozenset((
     "arithmetic_expansion", "c_style_for_statement", "postfix_expression", "ternary_expression",
 ))  # fmt: skip
 _LISTS = frozenset(("pipeline", "list", "negated_command", "redirected_statement"))
+_NUMBERS = re.compile(r"\$\(\([\d\s+*/%()<>=!&|^~?:,-]*\)\)")  # there is nothing in it to be evaluated twice
 _SPANS = frozenset((
     "expansion", "arithmetic_expansion", "command_substitution", "process_substitution", "heredoc_redirect", "string",
     "translated_string", "raw_string", "ansi_c_string", "comment",
@@ -238,6 +239,8 @@ class _Reader:
                 self._test(node)
             case "expansion":
                 self._expansion(node)
+            case "arithmetic_expansion" if _NUMBERS.fullmatch(text_of(node)):
+                return
             case _ if kind in _ARITHMETIC:
                 self._evaluates = True
             case _ if kind not in _INSIDE:

@@ -126,7 +126,12 @@ class Files:
                 yield Ruling("ask", self._reads[0], text, "which files it shows is known only when it runs")
         text = joined(running.command.words)
         if _SEARCHES.match(text.rpartition("/")[2] if text.startswith("/") else text):
-            yield Ruling("ask", self._reads[0], text, "it may show files that the rule is about without naming them")
+            why = "it may show files that the rule is about without naming them"
+            if self._lost or text.startswith("git") or not all(self._texts(w, at) is not None or w.raw for w in words):
+                yield Ruling("ask", self._reads[0], text, why)
+                return
+            below = [p for word in words for p in self._paths(word, at) if os.path.isdir(p)]
+            yield from self._within(self._reads, below or self._folders, why)
 
     def _in_script(self, name: str, words: Sequence[Word]) -> Iterator[Ruling]:
         """Files that stand in the text of a script, of which nothing else is known."""
