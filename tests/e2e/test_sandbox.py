@@ -250,3 +250,24 @@ def test_what_rules_deny_to_be_read_no_program_reads(tmp_path: pathlib.Path) -> 
         ".env Permission denied", "sub/.env Permission denied", "keys/k No such file or directory", "plain sesame",
     ]  # fmt: skip
     assert "sesame" not in said[1] and (place.work / "keys/k").read_text() == "sesame"
+
+
+def test_a_repository_can_be_cloned_into_an_empty_workspace(tmp_path: pathlib.Path) -> None:
+    """Nothing stands in it that was not there before."""
+    if why := _can("bubblewrap"):
+        pytest.skip(why)
+    place_of = tmp_path / "source"
+    subprocess.run(["git", "init", "-q", str(place_of)], check=True)
+    (place_of / "a.txt").write_text("a\n")
+    who = ["-c", "user.name=a", "-c", "user.email=a@example.org"]
+    subprocess.run(["git", "-C", str(place_of), "add", "."], check=True)
+    subprocess.run(["git", "-C", str(place_of), *who, "commit", "-qm", "a"], check=True)
+    with ModelServer(do(f"ls -A; git clone -q {place_of} . && cat a.txt")) as server:
+        place = Place(tmp_path / "run", server.url)
+        for each in place.work.iterdir():
+            each.unlink()
+        (place.home / ".noria").mkdir(exist_ok=True)
+        status, _, err = place.run("go", "--add-dir", str(place_of))
+        (said,) = results(server)
+    assert status == 0 and "without a sandbox" not in err
+    assert said == "a\n"

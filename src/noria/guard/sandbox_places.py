@@ -189,11 +189,13 @@ def _resolvers() -> Iterator[str]:
 
 def protected(folder: str, made: list[str]) -> Iterator[tuple[str, How]]:
     """What in a writable folder may not be written, since it is run or believed outside: hooks and configuration of
-    its repositories, noria's own settings. What has to be made for that is added to `made`."""
+    its repositories, noria's own settings. What has to be made for that is added to `made`; nothing in a folder that is
+    empty, for it may have to be (`git clone URL .`): settings that a command makes there do nothing until a person
+    trusts their content."""
     own = os.path.join(folder, ".noria")
     if os.path.isdir(own) and not os.path.islink(own):
         yield own, "read"
-    elif not os.path.lexists(own):
+    elif not os.path.lexists(own) and not _is_empty(folder):
         made.append(own)
         yield own, "read"
     gitdir = _repository(folder)
@@ -201,6 +203,13 @@ def protected(folder: str, made: list[str]) -> Iterator[tuple[str, How]]:
         yield from _gitdir(gitdir, made)
     for nested in _nested(folder):
         yield from _gitdir(nested, made)
+
+
+def _is_empty(folder: str) -> bool:
+    try:
+        return not os.listdir(folder)
+    except OSError:
+        return False
 
 
 def _repository(folder: str) -> str:
