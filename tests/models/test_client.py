@@ -368,6 +368,23 @@ def test_comments_alone_have_a_longer_limit_of_their_own(begun: tuple[bytes, ...
     assert 0.7 < time.monotonic() - began < 8
 
 
+@pytest.mark.case("I04")
+@pytest.mark.parametrize(
+    "said",
+    [
+        b'event: ping\ndata: {"type": "ping"}\n\n',
+        b'data: {"type":"keepalive","sequence_number":3}\n\n',
+        b'data: {"choices":[]}\n\n',
+        b"event: heartbeat\ndata: {}\n\n",
+    ],
+)
+def test_events_that_only_keep_the_connection_open_are_as_comments(said: bytes) -> None:
+    began = time.monotonic()
+    failure = failed(one(silent(HEAD, THREE, ping=0.1, said=said), idle=QUICK))
+    assert failure.kind == "timeout" and "nothing but comments" in failure.detail
+    assert 0.7 < time.monotonic() - began < 8
+
+
 def test_blanks_before_an_answer_that_is_not_streamed_do_no_harm() -> None:
     """Some gateways send them while the model works."""
     whole = json.dumps({"choices": [{"message": {"content": "Hi"}, "finish_reason": "stop"}]}).encode()

@@ -201,7 +201,8 @@ class HttpModel:
                 begun = b""
                 if decoder.done:
                     return ""
-            if parser.alive != alive:
+                alive += event.keeps_open
+            if parser.alive > alive:
                 alive, since = parser.alive, clock()
             elif clock() - since > idle.comments:
                 raise TransportError("timeout", f"the server sent nothing but comments for {idle.comments:g} s")

@@ -1,15 +1,20 @@
 """Server-sent events: bytes in any pieces become events.
 
-Owns: lines and events (WHATWG HTML 9.2, read leniently). Must not know: JSON, any dialect, any clock.
+Owns: lines and events (WHATWG HTML 9.2, read leniently), and which events only keep a connection open. Must not know:
+what an event says, any dialect, any clock.
 """
 
 from __future__ import annotations
 
+import re
 from typing import NamedTuple
 
 from noria.models.errors import TransportError
 
 LONGEST = 32 << 20  # bytes of one line
+KEEPS_OPEN = ("ping", "keepalive", "keep-alive", "keep_alive", "heartbeat")
+"""The names of events that are as comments: Anthropic's `ping`, OpenAI's `keepalive`."""
+EMPTY = 100  # characters that such an event has at most
 
 
 class Event(NamedTuple):
@@ -17,6 +22,16 @@ class Event(NamedTuple):
 
     data: str
     name: str = ""
+
+    @property
+    def keeps_open(self) -> bool:
+        """Whether it is as a comment: it says nothing but that the connection stands."""
+        if self.name in KEEPS_OPEN:
+            return True
+        if len(self.data) > EMPTY:
+            return False
+        says = self.data.replace(" ", "")
+        return says in ("", "{}", '{"choices":[]}') or bool(re.search(rf'"type":"(?:{"|".join(KEEPS_OPEN)})"', says))
 
 
 class Parser:
