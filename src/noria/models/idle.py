@@ -14,7 +14,8 @@ class Idle(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     `connect`: until the connection stands. `first`: to the first byte of a streamed answer's head, and again of its
     body. `between`: from then on between two bytes. `comments`: without data while comment lines (`: ping`) or
-    events that say no more come, and the wait for an answer that is not streamed, which is silent while the model works.
+    events that say no more come, and the wait for an answer that is not streamed, for that is silent while the model
+    works.
     """
 
     connect: Seconds = 20.0
