@@ -6,7 +6,6 @@ what an event says, any dialect, any clock.
 
 from __future__ import annotations
 
-import re
 from typing import NamedTuple
 
 from noria.models.errors import TransportError
@@ -28,10 +27,12 @@ class Event(NamedTuple):
         """Whether it is as a comment: it says nothing but that the connection stands."""
         if self.name in KEEPS_OPEN:
             return True
-        if len(self.data) > EMPTY:
+        if len(self.data) > EMPTY or self.name:
             return False
         says = self.data.replace(" ", "")
-        return says in ("", "{}", '{"choices":[]}') or bool(re.search(rf'"type":"(?:{"|".join(KEEPS_OPEN)})"', says))
+        if '"type":"' not in says:
+            return says in ("", "{}", '{"choices":[]}')
+        return says.partition('"type":"')[2].partition('"')[0] in KEEPS_OPEN
 
 
 class Parser:
