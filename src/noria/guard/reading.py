@@ -21,7 +21,7 @@ _ANY = frozenset((
     "tr", "nl", "tac", "rev", "comm", "cmp",
     "sum", "seq", "id", "whoami", "groups", "uname", "arch", "nproc", "printenv",
     "which", "type", "uptime", "free", "ps", "pgrep", "fold", "fmt", "expand", "unexpand", "paste", "join", "od",
-    "hexdump", "strings", "column", "jq", "zcat", "tty", "base64", "base32", "getconf", "locale", "factor", "numfmt",
+    "hexdump", "strings", "column", "zcat", "tty", "base64", "base32", "getconf", "locale", "factor", "numfmt",
     "tsort", "pathchk", "logname", "users", "who", "lscpu", "lsblk",
 ))  # fmt: skip
 
@@ -219,7 +219,13 @@ def _pip(args: Sequence[Arg]) -> bool:
 
 
 def _yq(args: Sequence[Arg]) -> bool:
-    return Bad(("inplace", "in-place", "split-exp"), "is").allows(args)
+    loads = any(re.search(r"\bload|\bsystem\b", a.text) for a in args)  # operators that read files, and run programs
+    return not loads and Bad(("inplace", "in-place", "split-exp"), "is").allows(args)
+
+
+def _jq(args: Sequence[Arg]) -> bool:
+    """Its programs read modules, wherever they say that these are."""
+    return all(a.kind != "unknown" and not re.search(r"\b(?:import|include)\b", a.text) for a in args)
 
 
 _CHECKS: dict[str, Check] = {
@@ -237,6 +243,7 @@ _CHECKS: dict[str, Check] = {
     "git": _git,
     "pip": _pip,
     "pip3": _pip,
+    "jq": _jq,
     "yq": _yq,
     "xxd": _xxd,
     "read": _read,
