@@ -238,14 +238,16 @@ def test_what_rules_deny_to_be_read_no_program_reads(tmp_path: pathlib.Path) -> 
         pytest.skip(why)
     script = "import os\nfor p in ('.e' + 'nv', 'sub/.e' + 'nv', 'keys/k', 'plain'):\n"
     script += "    try: print(p, open(p).read())\n    except OSError as e: print(p, e.strerror)\n"
-    with ModelServer(do("python3 look.py", "mv keys k; cat k/k; ls keys")) as server:
+    with ModelServer(do("python3 look.py", "mv keys k; cat k/k; ls keys", "sh look.sh")) as server:
         place = Place(tmp_path, server.url)
         for name in (".env", "sub/.env", "keys/k", "plain"):
             (place.work / name).parent.mkdir(exist_ok=True)
             (place.work / name).write_text("sesame")
         (place.work / "look.py").write_text(script)
+        (place.work / "look.sh").write_text("cat .env")
         place.run("go", "--deny", "read_file(.env)", "--deny", "read_file(keys/**)")
         said = results(server)
+    assert "[sandbox: .env cannot be read by commands: it has keys, or a rule denies it" in said[2]
     assert said[0].splitlines() == [
         ".env Permission denied", "sub/.env Permission denied", "keys/k No such file or directory", "plain sesame",
     ]  # fmt: skip

@@ -15,6 +15,7 @@ from noria.guard.sandbox_places import Plan
 
 LOOKED_AT = 20_000  # characters of the output, half from each end
 
+_INSIDE: Final = ("processes", "rules")  # no reason to go outside
 OUTSIDE: Final = (
     f". Where it has to be: make the call again with {ASKS} before the command, and a person is asked to let it run "
     "outside; what it has done already is then done again"
@@ -57,7 +58,7 @@ class Explained:
         for kind, text in self._found(output):
             if kind not in self._told:
                 self._told.add(kind)
-                return f"[sandbox: {text}{OUTSIDE if self._asks() and kind != 'processes' else ''}]"
+                return f"[sandbox: {text}{OUTSIDE if self._asks() and kind not in _INSIDE else ''}]"
         return ""
 
     def _found(self, output: str) -> list[tuple[str, str]]:
@@ -81,6 +82,12 @@ class Explained:
                 ".git/config and .git/hooks can only be read, for git runs what they say; commits and branches work. "
                 "Use git -c key=value for a setting, or ask the person",
             ))  # fmt: skip
+        elif hidden := self._hidden(output):
+            found.append((
+                "rules",
+                f"{hidden} cannot be read by commands: it has keys, or a rule denies it. Do not retry it in another "
+                "way; do what can be done without it",
+            ))  # fmt: skip
         elif _READ_ONLY.search(output) or self._denied(output):
             own = self._scratch or "/tmp (which is theirs alone)"
             found.append((
@@ -93,6 +100,14 @@ class Explained:
         if _DENIED.search(output) and _SPACES.search(output):
             found.append(("spaces", "there are no mounts, name spaces or containers inside of it. Ask the person"))
         return found
+
+    def _hidden(self, output: str) -> str:
+        """What is hidden in the workspace (by a rule, mostly) and was refused; seen from there. Blank for none."""
+        above = self._plan.workspace.rstrip("/") + "/"
+        places = [path for how, path in self._plan.places if how == "hidden" and path.startswith(above)]
+        lines = [line for line in output.splitlines() if _DENIED.search(line)] if places else []
+        named = (path for path in places if any(path.rpartition("/")[2] in line for line in lines))
+        return next(named, "").removeprefix(above)
 
     def _denied(self, output: str) -> bool:
         """Whether something was refused at a path where the sandbox refuses."""
