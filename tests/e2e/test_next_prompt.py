@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import pathlib
+import time
 
 import pytest
 
@@ -45,7 +46,10 @@ def test_a_call_that_was_interrupted_has_a_result_and_the_next_prompt_works(
             await session.interrupt()
             report = await session.run("go on")
             assert report.text == "Going on."
-            assert processes_with(mark) == []
+            end = time.monotonic() + 10  # within 2 s, on a machine that has nothing else to do
+            while processes_with(mark):
+                assert time.monotonic() < end
+                await asyncio.sleep(0.01)
 
     with ModelServer(turn) as server:
         asyncio.run(asyncio.wait_for(main(server), 30))
