@@ -21,7 +21,7 @@ from noria.core.unboxed import ASKS, unboxed
 from noria.guard.gates import Gates, Permit, WhenAsked
 from noria.guard.modes import MODES, PermissionMode
 from noria.guard.rules import Rules, parse_rule
-from noria.models.scripted import call
+from noria.models.scripted import Turn, call
 from noria.sessions.memory import MemoryJournal
 from noria.tools.registry import builtin
 from noria.tools.toolbox import Toolbox
@@ -78,7 +78,7 @@ def test_the_question_survives_a_restart(tmp_path: Path, elsewhere: Path) -> Non
     async def work() -> None:
         given, journal = asking(tmp_path, sandbox="auto"), MemoryJournal()
 
-        async def opened(*turns: object) -> Session:
+        async def opened(*turns: Turn) -> Session:
             brought = Brought(journal=journal)
             return await Session.open(given, Which("memory"), model=model(*turns), can_ask=True, brought=brought)
 
