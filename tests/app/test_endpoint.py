@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from noria.app.endpoint import NothingToAsk, host_of, resolve, usual_key
+from noria.app.endpoint import NothingToAsk, chain, host_of, resolve, usual_key
 from noria.app.settings import ModelEntry
 from noria.models.idle import Idle
 from noria.models.known import Price
@@ -56,3 +56,15 @@ def test_a_server_s_own_variable_counts_before_the_dialect_s() -> None:
 )
 def test_the_host_of_an_address(url: str, host: str) -> None:
     assert host_of(url) == host
+
+
+def test_the_flags_address_is_that_of_the_model_it_comes_with() -> None:
+    """A fallback that has an address of its own in the configuration is asked there: its key goes nowhere else."""
+    own = ModelEntry(dialect="messages", model="claude-x", base_url="https://other.example")
+    entries = {"other": own, "bare": ModelEntry(dialect="chat", model="b")}
+    here = "http://127.0.0.1:9/v1"
+    first, other, bare, plain = chain("chat:m", ["other", "bare", "chat:m2"], entries, here, ENV)
+    assert (first.base_url, other.base_url) == (here, "https://other.example")
+    assert bare.base_url == plain.base_url == here
+    (named,) = chain("other", [], entries, here, ENV)
+    assert named.base_url == here

@@ -15,7 +15,7 @@ from typing import Literal, TypeAlias
 import msgspec
 
 from noria.app.config import Found, folder, gather, places, read
-from noria.app.endpoint import resolve
+from noria.app.endpoint import flagged, resolve
 from noria.app.explain import explain
 from noria.app.settings import Options
 from noria.app.shown import check
@@ -188,7 +188,8 @@ def _models(found: Found, options: Options, env: Mapping[str, str]) -> Iterator[
     for name in dict.fromkeys([*chain, *config.models]):
         about = f"model {name}"
         try:
-            endpoint = resolve(name, config.models, options.base_url, env)
+            url = flagged(name, config.model, config.models, options.base_url)
+            endpoint = resolve(name, config.models, url, env)
         except UsageError as error:
             yield Finding("wrong" if name in chain else "note", about, str(error)), None
             continue

@@ -51,11 +51,18 @@ class NothingToAsk(UsageError):
 def chain(
     name: str, fallbacks: Sequence[str], entries: Mapping[str, ModelEntry], base_url: str | None, env: Mapping[str, str]
 ) -> tuple[Endpoint, ...]:
-    """The model and its fallbacks, in order. Raises UsageError where one is unknown, not built, or lacks its key."""
+    """The model and its fallbacks, in order; `base_url` is the flag's. Raises UsageError where one is unknown, not
+    built, or lacks its key."""
     if not name:
         raise NothingToAsk(f"no model: pass --model chat:NAME, or set NORIA_MODEL{_choices(entries)}")
-    first = resolve(name, entries, base_url, env)
-    return (first, *(resolve(f, entries, base_url, env) for f in fallbacks))
+    return tuple(resolve(each, entries, flagged(each, name, entries, base_url), env) for each in (name, *fallbacks))
+
+
+def flagged(name: str, first: str, entries: Mapping[str, ModelEntry], base_url: str | None) -> str | None:
+    """What --base-url says of the model `name`, where `first` is the one that is asked: nothing of another that has an
+    address of its own, for its key would go to a server that it is not for."""
+    entry = entries.get(name)
+    return None if name != first and entry is not None and entry.base_url else base_url
 
 
 def resolve(name: str, entries: Mapping[str, ModelEntry], base_url: str | None, env: Mapping[str, str]) -> Endpoint:

@@ -14,7 +14,7 @@ from typing import Literal, TypeAlias
 import msgspec
 from msgspec.structs import replace
 
-from noria.app.endpoint import CATALOGUE, resolve
+from noria.app.endpoint import CATALOGUE, flagged, resolve
 from noria.app.settings import DIALECTS, Config, ModelEntry
 from noria.core.errors import UsageError
 from noria.models.known import Known, Price, known, vendors
@@ -77,7 +77,8 @@ async def listing(config: Config, base_url: str | None, env: Mapping[str, str], 
 def _configured(config: Config, base_url: str | None, env: Mapping[str, str]) -> list[Line]:
     """The models of the configuration and of its chain; one that cannot be used says why."""
     names = dict.fromkeys(n for n in (config.model, *config.fallback_models, *config.models) if n)
-    return [_configured_line(name, config.models, base_url, env) for name in names]
+    given = {name: flagged(name, config.model, config.models, base_url) for name in names}
+    return [_configured_line(name, config.models, given[name], env) for name in names]
 
 
 def _configured_line(

@@ -13,7 +13,7 @@ import msgspec
 
 from noria.app import given
 from noria.app.config import FLAGS, LATER, Found, folder, gather, said_in
-from noria.app.endpoint import resolve, usual_key
+from noria.app.endpoint import flagged, resolve, usual_key
 from noria.app.mistakes import dotted, line_of, mistakes, nearest, placed
 from noria.app.settings import Config, HookEntry, McpEntry, ModelEntry, Options
 from noria.app.sources import JOINED, Path, Source, merged
@@ -159,7 +159,8 @@ def check(options: Options, env: Mapping[str, str]) -> Checked:
     needed += [config.approver] if config.approver else []
     for name in dict.fromkeys([*needed, *config.models]):
         try:
-            resolve(name, {n: _quiet(e) for n, e in config.models.items()}, options.base_url, env)
+            url = flagged(name, config.model, config.models, options.base_url)
+            resolve(name, {n: _quiet(e) for n, e in config.models.items()}, url, env)
         except UsageError as error:
             (problems if name in needed else notes).append(placed(str(error), found.sources))
     if not config.model:
