@@ -15,7 +15,7 @@ import msgspec
 from noria.core import effects as fx
 from noria.core import events as ev
 from noria.core import state as st
-from noria.core.errors import IllegalEvent, IllegalValue, JournalError, NoriaError, NotSaved
+from noria.core.errors import IllegalEvent, IllegalValue, JournalError, NoriaError, NotSaved, words_of
 from noria.core.machine import step
 from noria.core.ports import Row
 from noria.core.state import Idle, State, waits_for_person
@@ -163,7 +163,7 @@ class Driver:
             await self._fold_all(sent)
         except Exception as error:  # noqa: BLE001 - a bug, of a port most likely: nobody is left waiting for ever
             self._inbox = sent + self._inbox
-            self._stop_short(JournalError(f"internal error: {type(error).__name__}: {error}"))
+            self._stop_short(JournalError(f"internal error: {words_of(error)}"))
 
     async def _fold_all(self, sent: list[_Sent]) -> None:
         """Fold what is in the inbox, until nothing is; `sent` is what is being folded."""

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from noria.core.content import Call
+from noria.core.errors import words_of
 from noria.tools.check import Unfit
 from noria.tools.process import Processes
 from noria.tools.result import ToolError
@@ -51,5 +52,5 @@ def preview(tool: Tool, call: Call, workspace: Workspace) -> tuple[str, str]:
     except (ToolError, Unfit, msgspec.DecodeError) as error:
         return "", str(error)
     except Exception as error:  # noqa: BLE001 - whatever is wrong with a preview, the question has to be asked
-        return "", f"{type(error).__name__}: {error}"
+        return "", words_of(error)
     return run.diff(), ""

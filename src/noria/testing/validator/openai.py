@@ -52,6 +52,15 @@ def empty_array(param: str) -> Problem:
     return invalid(param, why, "empty_array")
 
 
+def too_many_tools(given: Any) -> Problem | None:
+    """More than 128 tools."""
+    if not isinstance(given, list) or len(given) <= 128:
+        return None
+    why = "array too long. Expected an array with maximum length 128, "
+    why += f"but got an array with length {len(given)} instead."
+    return invalid("tools", why, "array_above_max_length")
+
+
 def arguments(param: str, given: Any) -> Problem | None:
     """The arguments of a call in the history: a string that is a JSON object."""
     if isinstance(given, str):

@@ -132,12 +132,7 @@ def choice_known(request: Request) -> Problem | None:
 @TABLE.rule("0x4m4/hexstrike-ai#29; " + REFERENCE)
 def tools_few(request: Request) -> Problem | None:
     """128 tools at most."""
-    given = request.get("tools")
-    if isinstance(given, list) and len(given) > 128:
-        why = "array too long. Expected an array with maximum length 128, "
-        why += f"but got an array with length {len(given)} instead."
-        return openai.invalid("tools", why, "array_above_max_length")
-    return None
+    return openai.too_many_tools(request.get("tools"))
 
 
 @TABLE.rule("decolua/9router#3332 (DeepSeek, on every endpoint)")
