@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import re
+import subprocess
+import sys
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
@@ -295,6 +297,18 @@ def test_an_allow_never_lets_through_what_it_does_not_cover(text: str, before: s
 def test_an_allow_says_nothing_else_than_allow_or_nothing(text: str) -> None:
     rules = ruled(Path("/nowhere"), [("allow", "run_command(git *)")])
     assert ruling(rules, text) in ("allow", "")
+
+
+@pytest.mark.parametrize("char", ["\U0010ffff", "\U000b7e58", "\U0001f600", "漢", "ƀ"])
+def test_no_character_ends_the_process(char: str) -> None:
+    """The parser's scanner looks beyond its table of characters behind a brace: such a line is not given to it."""
+    for text in (f"{char}{{{char}1..2{char}", f"echo {{{char}}}", f"a{char}=1 ls", f"$a{char}", f"ls ${{a{char}"):
+        done = subprocess.run(
+            [sys.executable, "-c", "import sys; from noria.guard.command import parse; parse(sys.argv[1])", text],
+            check=False,
+        )
+        assert done.returncode == 0, text
+    assert [w.text for w in parse(f"rm 'x{char}' y{char}z").commands[0].words] == ["rm", f"x{char}", f"y{char}z"]
 
 
 @given(st.text(max_size=60))

@@ -122,6 +122,9 @@ _UNQUOTED = frozenset(("word", "number", "regex", "extglob_pattern"))
 _OF_COMMANDS = ("command", "concatenation", "file_redirect", "heredoc_redirect", "redirected_statement")
 _ONE_LINE = ("command", "file_redirect", "redirected_statement", "declaration_command", "test_command")
 _ENDS = re.compile(r"(?<!\\)[\s|&;<>()]")
+# The scanner of tree-sitter-bash 0.25 looks up what stands behind a brace in a table of 384 characters (`isdigit`): of
+# others it reads what lies behind the table, which may be no memory: that ends the process.
+_BEYOND = re.compile(r"\{[0-9.]*[^\x00-\xff]")
 _JOINED = re.compile(r"(?<![\\\s&|;])(?:\\\\)*\\\n|(?<!\\)(?:\\\\)+\\\n")  # the end of a line is left out within a word
 
 
@@ -162,6 +165,8 @@ def parse(command: str) -> Parsed:
         return Parsed(unclear=f"it has the control character {odd.group()!r}")
     if _JOINED.search(command):
         return Parsed(unclear="a word of it goes over the end of a line")
+    if _BEYOND.search(command):
+        return Parsed(unclear="a brace of it stands before a character that the parser of commands cannot read")
     try:
         root = bash_parser().parse(text).root_node
     except ImportError as error:
