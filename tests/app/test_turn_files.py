@@ -9,10 +9,10 @@ import msgspec
 import pytest
 
 from noria.app.approvals import Answer
-from noria.app.build import Which
 from noria.app.report import Files
 from noria.app.session import Session
 from noria.app.settings import Settings
+from noria.app.which import Which
 from noria.core.content import Call
 from noria.models.scripted import ScriptedModel, call, say
 from noria.tools import census, turn

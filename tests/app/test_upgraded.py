@@ -8,8 +8,8 @@ import pathlib
 import pytest
 
 import noria
-from noria.app.build import Kind
 from noria.app.settings import Settings
+from noria.app.which import Kind
 from noria.core import events as ev
 from noria.core.content import Reply, Text
 from noria.core.machine import RULES, step

@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from noria.app.build import Which
 from noria.app.report import Report
 from noria.app.session import Session
 from noria.app.settings import Settings
+from noria.app.which import Which
 from noria.core import effects as fx
 from noria.core import events as ev
 from noria.models import traffic

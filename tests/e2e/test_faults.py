@@ -15,10 +15,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from noria.app.build import Which
 from noria.app.report import Report
 from noria.app.session import Session
 from noria.app.settings import Settings
+from noria.app.which import Which
 from noria.core import events as ev
 from noria.models.catalog import Endpoint
 from noria.models.idle import Idle

@@ -20,7 +20,7 @@ import msgspec
 from msgspec.structs import replace
 
 from noria.app import makings
-from noria.app.build import Brought, Which, build
+from noria.app.build import Brought, build
 from noria.app.config import folder, load, places
 from noria.app.output import OutputType
 from noria.app.result import RunResult, messages
@@ -28,6 +28,7 @@ from noria.app.session import Session
 from noria.app.settings import Options, Settings
 from noria.app.shared import shared
 from noria.app.stream import Stream
+from noria.app.which import Which
 from noria.core.errors import SessionBusy, UsageError
 from noria.core.ports import Claims
 from noria.guard.modes import PermissionMode

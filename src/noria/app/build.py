@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import os
 import time
-from pathlib import Path
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -22,11 +21,12 @@ from noria.app.modes import Current, Modes
 from noria.app.offers import Offers, Opening
 from noria.app.report import Record
 from noria.app.settings import Settings
+from noria.app.which import Which, find_journal, length, open_store, place
 from noria.context.compaction import PlainCompactor
 from noria.context.instructions import Guidance, NestedGuidance, project_guidance
 from noria.context.spill import SpillFolder, sweep
 from noria.core import events as ev
-from noria.core.errors import JournalError, UsageError
+from noria.core.errors import UsageError
 from noria.core.ports import StopHook
 from noria.core.state import State
 from noria.core.transcript import Transcript
@@ -56,21 +56,6 @@ if TYPE_CHECKING:
     from noria.sessions.memory import MemoryJournal
     from noria.sessions.store import Store
     from noria.tools.schema import Tool
-
-Kind: TypeAlias = Literal["new", "named", "latest", "resume", "fork", "undo", "memory"]
-
-
-class Which(msgspec.Struct, frozen=True):
-    """Which session: a new one, the workspace's one named `word` (made where there is none), the workspace's latest,
-    the one whose id begins with `word`, a copy of that one, one without its last turn, or one that is kept nowhere."""
-
-    kind: Kind = "new"
-    word: str = ""
-
-    @property
-    def copied(self) -> bool:
-        """Whether it begins as another one did."""
-        return self.kind in ("fork", "undo")
 
 
 class _AlwaysStop:
@@ -139,10 +124,10 @@ async def build(
     shared = brought.shared
     store = opened = None  # the store's thread loads SQLite while the rest is made
     if which.kind != "memory":
-        store = shared.store(settings.data) if shared else _store(settings)
+        store = shared.store(settings.data) if shared else open_store(settings)
     try:
         tools = _tools(settings, more, builtin(settings.web, settings.memory) if brought.builtin else ToolSet())
-        journal = brought.journal or (opened := await _journal(store, which, settings.workspace))
+        journal = brought.journal or (opened := await find_journal(store, which, settings.workspace))
         notice = await store.ready() if store else ""
         notices = (notice,) if notice else ()
         return await _furnish(_Order(settings, which, store, journal, tools, can_ask, model, notices, brought))
@@ -178,60 +163,15 @@ def _rules(settings: Settings, root: str, tools: ToolSet) -> Rules | None:
     return session_rules(settings.rules, root, tools.names())
 
 
-def _store(settings: Settings) -> Store:
-    from noria.sessions.store import Store
-
-    return Store(Path(settings.data) / "journal.db")
-
-
-async def _journal(store: Store | None, which: Which, workspace: str) -> SessionJournal | MemoryJournal:
-    """The journal of the session that is meant."""
-    if store is None:
-        from noria.sessions.memory import MemoryJournal
-
-        return MemoryJournal()
-    match which.kind:
-        case "named":
-            return await _named(store, workspace, which.word)
-        case "latest":
-            found = await store.last(workspace)
-            if found is None:
-                raise UsageError("there is no session in this workspace yet: leave out -c to begin one")
-            return await store.open_session(found.id)
-        case "resume":
-            return await store.open_session(which.word)
-        case "fork":
-            return await store.fork(which.word)
-        case "undo":
-            from noria.app.undo import taken_back
-
-            return await taken_back(store, which.word)
-        case _:
-            return await store.create(workspace)
-
-
-async def _named(store: Store, workspace: str, name: str) -> SessionJournal:
-    """The session of that name, or a new one; where another process makes it at the same time, that one."""
-    found = await store.named(workspace, name)
-    if found is None:
-        try:
-            return await store.create(workspace, name)
-        except JournalError:
-            found = await store.named(workspace, name)
-            if found is None:
-                raise
-    return await store.open_session(found.id)
-
-
 async def _furnish(order: _Order) -> House:
     """Everything around the journal."""
     settings, journal, brought = order.settings, order.journal, order.brought
-    session, root, moved = _place(settings, journal)
+    session, root, moved = place(settings, journal)
     windows, clock = Windows(settings.models), SystemClock()
     shop = _shop(order, session, root, windows)
     gate, bus, toolbox = _gate(order, root, shop), shop.bus, shop.toolbox
     bus.hooked = _hooked(order, session, root, bus)
-    day = _day(journal.row(1).at if _length(journal) else clock.now())
+    day = _day(journal.row(1).at if length(journal) else clock.now())
     guidance = project_guidance(root, settings.config_folder) if brought.system is None else Guidance()
     chain = tuple(windows.spec(e.spec) for e in settings.models)
     opening = Opening(root, day, guidance.text, chain, brought.system)
@@ -242,7 +182,7 @@ async def _furnish(order: _Order) -> House:
     if bus.hooked is not None:
         bus.hooked.around(gate, toolbox, parts)
     notices = (*settings.notices, *order.notices, *moved, *guidance.notices, *_missing(order.tools))
-    new = not _length(journal)
+    new = not length(journal)
     driver, more = await _driver(order, shop, parts, opened, brought.shared.claims(root) if brought.shared else None)
     house = House(settings, session, driver, bus.record, (*notices, *more))
     house.opening = opened if new else None
@@ -304,7 +244,7 @@ async def _driver(
 ) -> tuple[Driver, tuple[str, ...]]:
     """What drives the session, from where its journal ends; lines for a person. Raises JournalDamaged."""
     journal, toolbox = order.journal, shop.toolbox
-    if not _length(journal):
+    if not length(journal):
         return Driver(State(), parts, shop.bus, claims), ()
     from noria.app.resume import Today, commands_folder, finished_calls, remember, resume
 
@@ -379,21 +319,6 @@ def _tidy(house: House, outputs: SpillFolder, kept: bool) -> None:
         house.closing.callback(sweep, os.path.dirname(outputs.folder), house.driver.parts.clock.now() / 1_000)
     else:
         house.closing.callback(outputs.clear)
-
-
-def _place(settings: Settings, journal: SessionJournal | MemoryJournal) -> tuple[str, str, tuple[str, ...]]:
-    """The session's id, the folder it works in, and a notice where that is another than the one of today."""
-    session = getattr(journal, "id", "")
-    root = getattr(journal, "workspace", "") or settings.workspace
-    if root == settings.workspace:
-        return session, root, ()
-    if not os.path.isdir(root):
-        raise UsageError(f"the workspace of session {session}, {root}, does not exist any more")
-    return session, root, (f"session {session} works in {root}",)
-
-
-def _length(journal: SessionJournal | MemoryJournal) -> int:
-    return getattr(journal, "last", 0)
 
 
 def _readable(order: _Order, outputs: SpillFolder | None) -> tuple[str, ...]:

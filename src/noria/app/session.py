@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Literal
 
 from msgspec.structs import replace
 
-from noria.app.build import Brought, Which, build
+from noria.app.build import Brought, build
 from noria.app.config import load
 from noria.app.report import Report, failure_reason, outcome_of, report
 from noria.app.settings import Options, Settings
+from noria.app.which import Which
 from noria.core import events as ev
 from noria.core.content import Image, Result, Status, Text
 from noria.core.effects import Decide

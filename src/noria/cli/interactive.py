@@ -26,11 +26,11 @@ from noria.core.state import Idle
 
 if TYPE_CHECKING:
     from noria.app.approvals import Approval
-    from noria.app.build import Which
     from noria.app.debug import Log
     from noria.app.report import Report
     from noria.app.session import Session
     from noria.app.settings import Settings
+    from noria.app.which import Which
     from noria.cli.questions import Questions
     from noria.core.effects import Decide
     from noria.runtime.bus import Subscription
