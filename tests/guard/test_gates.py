@@ -156,6 +156,13 @@ def test_long_broken_arguments_are_shown_in_short(tmp_path: Path) -> None:
     assert len(told.text) < 1_000 and '{"content": "xxx' in told.text and "[... " in told.text
 
 
+def test_a_call_whose_arguments_were_mixed_up_is_refused(tmp_path: Path) -> None:
+    """Whatever they look like: they may be another call's."""
+    mixed = Call("c1", "write_file", '{"path":"a","content":"b"}', '{"path":"a","content":"b"}')
+    told = refusal(ask(gates(tmp_path, "goal"), mixed))
+    assert told.status == "error" and "two replies came mixed up" in told.text and list(tmp_path.iterdir()) == []
+
+
 @pytest.mark.case("B05")
 def test_a_call_that_was_cut_is_never_let_through(tmp_path: Path) -> None:
     cut = msgspec.structs.replace(WRITE, whole=False)

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from noria.core.content import Call, Opaque, Reasoning, Reply, Text, Usage
-from noria.core.ports import Answered, CallDelta, Delta, Failure, ReasoningDelta, TextDelta
-from tests.models.kit import answered, calls, failed, pieces, read, read_whole
+from noria.core.ports import Answered, CallDelta, CallReady, Delta, Failure, ReasoningDelta, TextDelta
+from noria.models.messages_reader import MessagesReader
+from tests.models.kit import answered, calls, events, failed, pieces, read, read_whole
 
 
 def stream(*frames: dict[str, Any]) -> bytes:
@@ -227,9 +228,31 @@ def test_the_same_start_twice_is_one() -> None:
 
 
 def test_another_message_in_the_middle_is_a_failure() -> None:
-    """Two answers in one stream: neither is known to be whole, and nothing of them may run."""
-    failure = failed(of(start("a"), *use(0, "f", '{"x":"Spa'), start("b"), *use(0, "f", '{"x":1}'), *end("tool_use")))
-    assert failure.kind == "truncated" and "another message" in failure.detail
+    """Two answers in one stream: what is missing of either cannot be told."""
+    for first in (text(0, "Hel"), use(0, "f", '{"x":"Spa"}'), text(0, "Hel")[:-1]):
+        failure = failed(of(start("a"), *first, start("b"), *text(0, "Hello"), *end()))
+        assert failure.kind == "truncated" and "another message" in failure.detail
+
+
+def test_another_message_inside_a_call_breaks_the_calls() -> None:
+    """Inside a call the two are read as the official SDK reads them: the second one's pieces go to the block of their
+    number. No call of either can run, whatever its arguments look like, and none is offered to be begun early."""
+    first = use(1, "f", '{"x":"Spa', wire_id="one")[:-1]
+    seen: list[Delta | CallReady] = []
+    second = [*text(0, ", now"), *use(1, "f", '{"x":1}', wire_id="two"), *use(2, "g", '{"y":2}', wire_id="three")]
+    body = stream(start("a"), *text(0, "Hm"), *first, start("b"), *second, *end("tool_use"))
+    reader = MessagesReader("m", "http://server/v1/messages", 7, seen.append)
+    for event in events([body]):
+        reader.event(event)
+    reply = answered(reader.result()).reply
+    assert reply.text == "Hm, now" and not any(isinstance(each, CallReady) for each in seen)
+    assert [(c.wire_id, c.name, c.args, c.raw) for c in reply.calls] == [
+        ("one", "f", '{"x":"Spa{"}', '{"x":"Spa{"x":1}'),
+        ("two", "f", "{}", "{}"),
+        ("three", "g", "{}", "{}"),
+    ]
+    assert all(c.broken for c in reply.calls)
+    assert read(pieces(body, 1), dialect="messages") == read([body], dialect="messages")
 
 
 # -- errors ------------------------------------------------------------------------------------------------------

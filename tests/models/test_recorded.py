@@ -1,5 +1,5 @@
 """Streams that real servers sent, in every dialect: whole, byte by byte, and cut at every offset, each gives what it is
-known to mean. One table says where noria reads one in another way, and why; another gives the kinds of the errors."""
+known to mean. A table gives the kinds of the errors."""
 
 from __future__ import annotations
 
@@ -24,15 +24,6 @@ EVERY = 20_000  # bytes up to which a recording is cut at every offset
 here = pytest.mark.skipif(not RECORDED, reason="the recorded streams (../shared/streams) are not here")
 each = pytest.mark.parametrize("path", RECORDED, ids=lambda p: p.stem)
 
-POLICY = {
-    "ant-spliced-message-start": (
-        "truncated",
-        "another answer begins in the middle of a call. The official SDK writes the arguments of the second into the "
-        "first, so that its expected calls are one with a value that no model wrote, and one without its arguments: "
-        "neither may run. The test of the project that recorded it demands an error, as here",
-    ),
-}
-"""Recordings that are read in another way than their `expected` says: the failure's kind, and the reason."""
 KINDS = {
     "groq-tool-use-failed": "server",  # the model's slip, which the provider saw: the same request may succeed
     "oai-resp-error": "quota",
@@ -63,9 +54,6 @@ def check(path: Path, answer: Answered | Failure) -> None:
     """Compare with what the recording is known to mean: text (null is empty), calls, the end, the counts."""
     right = expected(path)
     finish = right.get("finish_reason")
-    if path.stem in POLICY:
-        assert failed(answer).kind == POLICY[path.stem][0]
-        return
     if right.get("error"):
         failure = failed(answer)
         assert right["error"]["message"][:60] in failure.detail and failure.kind == KINDS.get(path.stem, failure.kind)
@@ -74,7 +62,7 @@ def check(path: Path, answer: Answered | Failure) -> None:
         assert failed(answer).kind == WITHHELD[finish]
         return
     found = answered(answer)
-    assert [(c.wire_id, c.name, parsed(c.raw or c.args)) for c in found.reply.calls] == [
+    assert [(c.wire_id, c.name, parsed(c.args if c.args != "{}" else c.raw or c.args)) for c in found.reply.calls] == [
         (i or "", n, parsed(a)) for i, n, a in right["tool_calls"]
     ]
     assert found.reply.text == (right["text"] or "")
@@ -121,7 +109,7 @@ def test_the_recordings_are_many() -> None:
     found = {d: len([p for p in RECORDED if p.parent.name == d]) for d in DIALECTS}
     assert found["chat"] >= 27 and found["responses"] >= 11 and found["messages"] >= 11
     assert found["gemini"] >= 4 and len(ERRORS) >= 5
-    assert {p.stem for p in RECORDED} >= POLICY.keys() | KINDS.keys()
+    assert {p.stem for p in RECORDED} >= KINDS.keys()
 
 
 @here

@@ -67,7 +67,8 @@ class Opaque(Value, frozen=True, tag="opaque"):
 class Call(Value, frozen=True, tag="call"):
     """A tool call. `args` is the text of a JSON object, always.
 
-    `raw` is what the model wrote where that was no JSON object (then `args` is `{}` and the call is broken);
+    `raw` is what the model wrote where that was no JSON object (then `args` is `{}`, or what can be read of it, and
+    the call is broken);
     `whole` is false where the reply was cut inside the call. `id` is noria's own, unique in the session, minted
     by the machine; `wire_id` is the provider's, which may be missing or repeated.
     """

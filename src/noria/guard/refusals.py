@@ -225,6 +225,8 @@ def _parser_message(raw: str) -> str:
         found = msgspec.json.decode(raw)
     except (msgspec.DecodeError, UnicodeEncodeError, RecursionError) as error:
         return object_error(raw) or str(error)
+    if isinstance(found, dict):
+        return "two replies came mixed up in one stream, so that it is not known what belongs to this call"
     return f"an object is expected, not {type(found).__name__}"
 
 

@@ -12,7 +12,7 @@ from noria.core.content import Block, Call, End, Opaque, Reasoning, Reply, Text,
 from noria.core.ports import CallDelta, CallReady, Emit, Failure, ReasoningDelta, TextDelta
 from noria.models.encode import mended
 from noria.models.scrub import Scrubber
-from noria.models.slots import Slot, another, continues, named
+from noria.models.slots import Slot, another, continues, named, readable
 
 
 class Run:
@@ -217,6 +217,11 @@ class Accumulator:
             self._emit(CallDelta(self._effect, slot.order, slot.name))
         self._complete(slot)
 
+    def spoil(self, index: int) -> None:
+        """The arguments of the call at an index were mixed up with others: it is broken, whatever they look like."""
+        if slot := self._by_index.get(index):
+            slot.spoiled = True
+
     def complete(self, index: int) -> None:
         """The call at an index is said to have all its arguments."""
         if slot := self._by_index.get(index):
@@ -316,9 +321,11 @@ class Accumulator:
         return self._slots
 
     def _made(self, slot: Slot, *, cut: bool) -> Call:
-        written = slot.meant()
+        written = slot.written if slot.spoiled else slot.meant()
         if not written.isascii():
             written = mended(written)
         if written.strip() == "null":
             written = ""
+        if slot.spoiled:
+            return Call("", mended(slot.name), readable(written), written or "{}", wire_id=mended(slot.wire_id))
         return make_call(mended(slot.name), written, wire_id=mended(slot.wire_id), cut=cut)

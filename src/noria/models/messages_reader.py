@@ -49,6 +49,8 @@ class MessagesReader(FrameReader):
         self._id = ""
         self._open: dict[int, _Block] = {}
         self._calls = 0
+        self._begun = 0  # blocks that were begun
+        self._spliced = False  # another message began inside a call of the first
         self._last = 0  # the index that came last
         self._why = ""  # the provider's words about a refusal
         self._container = ""  # the id of where its code runs
@@ -70,7 +72,9 @@ class MessagesReader(FrameReader):
                 self._spoke = True
                 self._start(self._index(frame, new=True), _dict(frame.get("content_block")))
             case "content_block_stop":
-                self._close(self._index(frame))
+                index = self._index(frame)
+                if not self._spliced:
+                    self._close(index)
             case "message_start":
                 self._message(_dict(frame.get("message")))
             case "message_delta":
@@ -114,12 +118,16 @@ class MessagesReader(FrameReader):
 
     def _message(self, message: dict[str, Any]) -> None:
         """A message begins. The same one again is nothing new; another one before the first has ended means that two
-        answers were spliced: of neither can be told what is missing."""
+        answers were spliced. Inside a call it goes on as the official SDK has it: what is broken is in the calls, which
+        the model hears; elsewhere what is missing cannot be told."""
         identity = text_of(message.get("id"))
         if self._id and identity != self._id and self._gathered.begun:
-            self._failure = Failure("truncated", detail="another message began before the reply had ended")
-            self.done = True
-            return
+            if not any(block.key >= 0 for block in self._open.values()):
+                self._failure = Failure("truncated", detail="another message began before the reply had ended")
+                self.done = True
+                return
+            self._spliced = True
+            identity = self._id
         self._spoke = True
         again = bool(self._id) and identity == self._id
         self._id = identity
@@ -149,7 +157,12 @@ class MessagesReader(FrameReader):
     # -- blocks --------------------------------------------------------------------------------------------------
 
     def _start(self, index: int, raw: dict[str, Any]) -> None:
+        """A block begins. One of a spliced message has its place behind all others, whatever number it gives itself:
+        what comes for that number is added to the first message's block."""
+        if self._spliced:
+            index = self._begun
         self._close(index)
+        self._begun += 1
         block = self._open[index] = _Block(raw)
         match raw.get("type"):
             case "text":
@@ -204,6 +217,8 @@ class MessagesReader(FrameReader):
             block.run.data = dumps(thinking)
         elif block.key >= 0 and not "".join(block.pieces).strip() and block.raw.get("input"):
             self._gathered.settle(block.key, "", "", arguments_of(block.raw["input"]))
+        elif block.key >= 0 and self._spliced:
+            self._gathered.spoil(block.key)
         elif block.key >= 0:
             self._gathered.complete(block.key)
         elif block.held and block.run:

@@ -6,11 +6,12 @@ know: the reply around it, frames.
 
 from __future__ import annotations
 
+import re
 from itertools import pairwise
 
 import msgspec
 
-from noria.core.content import object_error
+from noria.core.content import make_call, object_error
 
 _decode = msgspec.json.Decoder().decode
 
@@ -18,7 +19,7 @@ _decode = msgspec.json.Decoder().decode
 class Slot:
     """One tool call as it comes in."""
 
-    __slots__ = ("beside", "index", "name", "order", "pieces", "ready", "told", "wire_id")
+    __slots__ = ("beside", "index", "name", "order", "pieces", "ready", "spoiled", "told", "wire_id")
 
     def __init__(self, order: int, index: int | None) -> None:
         self.order = order
@@ -28,6 +29,7 @@ class Slot:
         self.pieces: list[str] = []
         self.told = False
         self.ready = False  # whether it was said to be complete
+        self.spoiled = False  # whether its arguments were mixed up with another's
         self.beside = ""  # what only its provider understands and wants back with it
 
     @property
@@ -93,6 +95,28 @@ def continues(slot: Slot, wire_id: str, name: str, arguments: str) -> bool:
             return True
         return name == slot.name and not (arguments.strip() and slot.whole())
     return True
+
+
+def readable(text: str) -> str:
+    """The JSON object that can be read at the beginning of a text, up to its first fault; `{}` where there is none."""
+    import json  # only for a reply that was garbled on its way
+
+    try:
+        json.loads(text)
+        return make_call("", text).args
+    except RecursionError:
+        return "{}"
+    except json.JSONDecodeError as error:
+        head = text[: error.pos].rstrip().rstrip(",")
+    outside = re.sub(r'"(?:[^"\\]|\\.)*"', "", head)
+    opened: list[str] = []
+    for bracket in re.findall(r"[\[{\]}]", outside):
+        if bracket in "[{":
+            opened.append("]" if bracket == "[" else "}")
+        elif opened:
+            opened.pop()
+    closed = head + "".join(reversed(opened))
+    return make_call("", closed).args
 
 
 def _equal(one: str, other: str) -> bool:
