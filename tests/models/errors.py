@@ -433,6 +433,22 @@ ROWS = [
     Row("lmstudio", 404, openai("No models loaded. Please load a model.", "invalid_request_error", "model_not_found",
                                 "model"), "unknown_model"),
     Row("tgi", 429, {"error": "Model is overloaded", "error_type": "overloaded"}, "overloaded"),
+    # -- allowances, in words that speak of the rate too
+    Row("whoever", 429, openai("Your monthly quota is used up"), "quota"),
+    Row("whoever", 429, openai("Monthly token quota exceeded"), "quota", 5_000, headers={"retry-after": "5"}),
+    Row("whoever", 429, openai("Token quota exhausted for this billing period"), "quota"),
+    Row("whoever", 429, anthropic("rate_limit_error", "You have reached your monthly spend limit"), "quota"),
+    Row("whoever", 429, openai("Weekly limit reached. Resets in 3 days."), "quota", 259_200_000),
+    Row("whoever", 429, openai("You have used all of your free tokens for today"), "quota"),
+    Row("openrouter", 403, {"error": {"code": 403, "message": "Key limit exceeded (total limit). Manage it using "
+                                      "https://openrouter.example/settings/keys"}}, "quota"),
+    Row("whoever", 403, openai("Your account has been suspended for unpaid invoices"), "quota"),
+    Row("anthropic", 400, anthropic("invalid_request_error", "This organization has been disabled."), "auth"),
+    # -- limits in the header that the IETF drafts
+    Row("draft 10", 429, openai("x"), "rate_limited", 30_000,
+        headers={"ratelimit": '"burst";r=7;t=1, "default";r=0;t=30'}),
+    Row("draft 7", 429, openai("x"), "rate_limited", 30_000, headers={"ratelimit": "limit=100, remaining=0, reset=30"}),
+    Row("draft 10", 429, openai("x"), "rate_limited", headers={"ratelimit": '"default";r=3;t=30'}),
     # -- whatever
     Row("problem+json", 429, {"type": "about:blank", "title": "Too Many Requests", "status": 429}, "rate_limited"),
     Row("apigee", 429, {"fault": {"faultstring": "Rate limit quota violation. Quota limit exceeded.", "detail": {

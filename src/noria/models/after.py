@@ -50,6 +50,9 @@ def until_reset(headers: Mapping[str, str], now: float) -> int:
     empty: list[int] = []
     unsaid: list[int] = []
     for name, value in headers.items():
+        if name == "ratelimit":
+            empty += _policies(value)
+            continue
         if "reset" not in name or not ("ratelimit" in name or "rate-limit" in name):
             continue
         wait = _ms(value, headers, now)
@@ -62,6 +65,14 @@ def until_reset(headers: Mapping[str, str], now: float) -> int:
         elif _number(remaining) in (0, None):
             empty.append(wait)
     return max(empty or unsaid, default=0)
+
+
+def _policies(value: str) -> list[int]:
+    """The waits of the limits of which nothing remains, of IETF's header: `"default";r=0;t=30, "day";r=9;t=3600` or, as
+    it was in earlier drafts, `limit=100, remaining=0, reset=30`."""
+    each = [value] if "remaining" in value else value.split(",")
+    found = (re.search(r"\b(?:r|remaining)=0+\b.*?\b(?:t|reset)=(\d{1,9})\b", one, re.ASCII) for one in each)
+    return [wait for one in found if one and (wait := _bounded(float(one[1]))) is not None]
 
 
 def told(text: str) -> int:

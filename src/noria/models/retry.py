@@ -21,53 +21,30 @@ if TYPE_CHECKING:
     from noria.models.said import Said
 
 # Words in lower case; each with the server that was seen to say it where it is not everybody's.
-OVERFLOW = (  # the request is longer than the model's window (case I02)
-    "context_length_exceeded", "context_window_exceeded", "exceed_context_size", "contextwindowexceeded",
-    "maximum context length", "max context length", "context length exceeded", "exceeds the context",
-    "exceeds the available context", "exceeded the context", "exceed context limit", "context window", "context limit",
-    "context size", "context length of only", "greater than the context length", "longer than the model's context",
-    "prompt is too long", "prompt too long", "input is too long", "input too long", "input is too large",
-    "maximum allowed input length", "exceeds the maximum number of tokens", "maximum prompt length",
-    "maximum model length", "max_model_len", "maximum sequence length", "input token count exceeds",
-    "input token count (", "exceeded model token limit", "model_max_prompt_tokens_exceeded",
-    "range of input length should be", "reduce the length of the messages", "reduce the length of the prompt",
-    "reduce the length of the input", "prompt exceeds max length", "max message tokens",
-    "`inputs` tokens + `max_new_tokens`", "request_too_large", "tokens_limit_reached", "too long to fit",
-    "must be at least 1, got -", "payload size exceeds the limit", "request entity too large", "exceed n_ctx",
-    "exceeds n_ctx", "maximum input length", "prompt token count of", "too many input tokens", "max input tokens",
-    "`inputs` must have less than", "max_seq_len", "tokens in the prompt cannot exceed",
-    "(prompt and prediction) cannot", "size limit exceeded by", "current length is",
-)  # fmt: skip
-LONGER = (  # a pattern; compiled when it is first needed
-    r"\b(?:prompt|input|messages?|conversation|history)\b[^.;]{0,60}\b(?:exceed\w*|too (?:long|large)|longer than|"
-    r"larger than|greater than)\b[^.;]{0,60}\b(?:tokens?|context|window)\b"
-)
-COUNTED = (  # that many tokens are more than are taken, in whichever words
-    r"\b(?:prompt|input|messages?|conversation|history|request)\b[^.;]{0,60}\b\d[\d,]*[ -]?tokens?\b[^.;]{0,60}"
-    r"\b(?:accepts?|allows?|allowed|limit|maximum|at most|only|supports?)\b"
-)
-A_REPLY = r"max_(?:completion_|output_|new_)?tokens|\b(?:completion|output) tokens"
-"""What is too long is the reply that is asked for."""
-ONE_FIELD = ("string too long", "string_above_max_length", "image", "max_tokens:")
-"""What is too long is a field, not the history: no compaction helps."""
 SPENT = (  # certainly no throttling: waiting does not help
     "insufficient_quota", "exceeded_current_quota", "credit balance", "insufficient balance", "insufficient credit",
     "insufficient funds", "out of credits", "any credits", "available credits", "payment required", "payment_required",
     "spending limit", "billing_hard_limit", "billing_not_active", "budget_exceeded", "budget has been exceeded",
     "arrearage", "余额不足", "欠费", "额度已用尽", "extra usage is required",
     "free tier of the model has been exhausted",
-    "prepayment credits", "limit: 0,", "quota_not_enough", "usage_limit", "usage limit",
+    "prepayment credits", "limit: 0,", "quota_not_enough", "usage_limit", "usage limit", "key limit exceeded",
+    "spend limit", "unpaid", "past due", "overdue", "credits exhausted",
+    "monthly", "/ month", "per month", "this month", "weekly", "per week", "this week",
+    "billing period", "billing cycle",
 )  # fmt: skip
 QUOTA = (
-    "quota", "monthly", "/ month", "per month", "billing", "credits",
-    "account suspended", "account is suspended", "exceeded your current",
+    "quota", "billing", "credits", "account suspended", "account is suspended", "exceeded your current",
 )  # fmt: skip
-DAILY = r"per[ _-]?day|\bdaily\b|byday|/ ?day\b|\b[rt]pd\b|\ba day\b"
+DAILY = r"per[ _-]?day|\bdaily\b|byday|/ ?day\b|\b[rt]pd\b|\ba day\b|\btoday\b"
 BY_RATE = (
     r"per[ _-]?min|per[ _-]?second|per[ _-]?hour|/ ?min\b|/ ?s\b|requests per|\b[rt]pm\b|\brps\b|rate[ _-]?limit|"
     r"ratelimit|throttl|too many requests|too_many_requests|too_many_tokens|resource (?:has been )?exhausted|"
     r"quota exceeded for \w+\.googleapis\.com|concurren|high traffic|queue_exceeded"
 )
+THROTTLED = ("throttlingexception", "toomanyrequestsexception", "ratelimiterror", "throttling.", "throttling_")
+"""What a gateway passes on, by the name that the provider's library has for it, under a status of its own."""
+CROWDED = r"too many|limit|throttl|\bbusy\b|overload|capacity"
+"""With a request to wait: the words of a throttling whose status does not say so (Bedrock: too many tokens)."""
 FILTERED = (
     "content_filter", "content filter", "content_policy", "content policy", "content management policy",
     "responsibleaipolicy", "data_inspection_failed", "datainspectionfailed", "moderation", "flagged",
@@ -79,7 +56,8 @@ BAD_KEY = (
     "incorrect api key", "invalid api key", "invalid x-api-key", "api key expired", "api key is invalid",
     "api key not found", "reported as leaked", "invalid_auth", "unauthenticated", "authentication error",
     "authentication fails", "token is expired", "token has expired", "token included in the request",
-    "invalid token", "invalid subscription key", "no auth credentials",
+    "invalid token", "invalid subscription key", "no auth credentials", "organization has been disabled",
+    "account has been disabled", "account_deactivated", "account deactivated", "account has been deactivated",
 )  # fmt: skip
 REGION = (
     "unsupported_country", "country, region, or territory", "location is not supported", "not available in your",
@@ -195,6 +173,8 @@ def not_the_dialect(dialect: str, url: str, why: str, secrets: Sequence[str] = (
 
 def _kind(status: int, found: Said, asked: bool) -> tuple[FailureKind, str]:
     """The kind, and what is to blame (a parameter, `image`, `place`). `asked`: the headers ask for a wait."""
+    from noria.models.overlong import for_a_time, overlong
+
     words = found.words
     if status in (400, 500) and (named := _status_of(found)) in (429, 503):
         status = named  # a gateway that passes on what its provider said, under a status of its own
@@ -211,13 +191,17 @@ def _kind(status: int, found: Said, asked: bool) -> tuple[FailureKind, str]:
         return "context_overflow", ""  # more than a minute's allowance: no wait ever lets it through
     if status == 429 and "overloaded" in words:
         return "overloaded", ""
+    if status in (400, 500) and any(name in words for name in THROTTLED):
+        return "rate_limited", ""
+    if status == 400 and for_a_time(words) and re.search(CROWDED, words):
+        return "rate_limited", ""
     if status == 403 and re.search(BY_RATE, words) and not any(w in words for w in FILTERED):
         return "rate_limited", ""
     if status in STATUS_KINDS:
         return STATUS_KINDS[status], ""
     if "tool_use_failed" in words:
         return "server", ""  # the model's slip, seen by the provider: the same request may well succeed
-    if status != 404 and (status == 413 or _overflows(words, found.param)):
+    if status != 404 and (status == 413 or overlong(words, found.param, broad=400 <= status < 500)):
         return "context_overflow", ""
     if status == 500 and "'loc': ('body'" in words:
         return _client_error(422, found, words)  # llama-cpp-python: what FastAPI found wrong with the request
@@ -253,18 +237,6 @@ def _spent(words: str, waits: bool) -> bool:
     if re.search(DAILY, words):
         return not waits or "perday" in words
     return any(w in words for w in QUOTA) and not waits and not re.search(BY_RATE, words)
-
-
-def _overflows(words: str, param: str) -> bool:
-    if any(w in words for w in OVERFLOW):
-        return True
-    if "array_above_max_length" in words or "array too long" in words:
-        named = re.search(r"invalid ['\"`](\w+)", words)
-        field = param.partition("[")[0] or (named[1] if named else "")
-        return field in ("messages", "input", "contents", "")
-    if any(w in words for w in ONE_FIELD):
-        return False
-    return bool(re.search(LONGER, words) or (re.search(COUNTED, words) and not re.search(A_REPLY, words)))
 
 
 def _no_model(status: int, words: str) -> bool:

@@ -30,7 +30,9 @@ LIMITS = (
     rf"(?:context|model)(?:'s)?(?: window| token)?(?: length| size| limit| window)+\s*(?:is|of|:|=)?"
     rf"\s*(?:only |about )?{_N}",
     rf"(?:configured |total |token |the )limit\s*(?:is|of|:)?\s*{_N}",
-    rf"(?:tokens? limit|limit of|limit is|cannot exceed|less than or equal to)\s*{_N}",
+    rf"(?:tokens? limit|limit of|limit is|cannot exceed|not exceed|less than or equal to)\s*{_N}",
+    rf"maximum number of (?:input )?tokens\W*{_N}",
+    rf"\bexceeds? {_N}(?: tokens)?(?:[.;]|$)",
 )
 OUTPUTS = (
     # what the number of the reply's tokens stands beside, where they count too
@@ -49,6 +51,14 @@ BOTH = (
 )
 OTHERS = ("per minute", "per day", "tpm", "tokens per", "rate limit")
 """Limits of another kind, whose numbers are no window."""
+OTHER_UNITS = (
+    r"\d[\d,_.]* ?-?(?:bytes?|[kmg]i?b|characters?|chars|pixels?|px|pages?|images?|messages?|seconds?|s|ms|%)\b"
+)
+"""Numbers of something else than tokens."""
+MORE = r"\bby \d|\d (?:tokens? )?(?:more|over|above|too (?:many|long))\b"
+"""Beside a number that says by how much it was too long."""
+OF_TOKENS = r"\btokens?\b|\bcontext\b|\bwindow\b|\bprompt\b|\binput\b|\bsequence\b|\bn_ctx\b|_tokens\b"
+FAR = 64  # how often the window may go into a request that was refused for it
 
 
 class Overflow(msgspec.Struct, frozen=True):
@@ -70,7 +80,7 @@ def overflow(words: str) -> Overflow | None:
     words = " ".join(words.lower().split())
     if any(other in words for other in OTHERS):
         return None
-    window = _first(LIMITS, words)
+    window = _first(LIMITS, re.sub(OTHER_UNITS, " ", words)) or _lesser(words)
     return Overflow(window, min(_first(OUTPUTS, words), window)) if window >= LEAST else None
 
 
@@ -84,6 +94,18 @@ def reply_limit(words: str) -> int:
             window, used = _number(found["window"]), _number(found["input"])
             return min(window - used, window // 4) if window >= LEAST and used <= window // 2 else 0
     return 0
+
+
+def _lesser(words: str) -> int:
+    """The lesser of two numbers, where the words of a refusal have just these two, whatever stands around them: what
+    was sent, and what is taken. 0 where there are others, or it may be the difference."""
+    words = re.sub(r"^https?://\S+ answered \d{3}: ", "", words)
+    if re.search(MORE, words) or not re.search(OF_TOKENS, words):
+        return 0
+    words = re.sub(OTHER_UNITS, " ", words)
+    found = re.findall(r"(?<![\w.:-])(?<![^\d]/)\d[\d,_]*(?:\.\d+)?\s?[km]?\b", words)
+    numbers = {n for n in map(_number, found) if n >= LEAST}
+    return min(numbers) if len(numbers) == 2 and max(numbers) <= FAR * min(numbers) else 0
 
 
 def _first(patterns: tuple[str, ...], words: str) -> int:
