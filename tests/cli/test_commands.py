@@ -209,6 +209,32 @@ def test_the_last_turn_is_taken_back_from_the_shell(house: House, server: ModelS
     assert ran.status == 2 and "has no turn that could be taken back" in ran.expect_one_line()
 
 
+def test_an_exported_session_has_no_key(house: House, server: ModelServer, tmp_path: Path) -> None:
+    """Known shapes of keys, and the agent's own whatever they look like, wherever they stand: in what a person wrote,
+    what a tool read, the arguments of a call. The journal has them still; a text of a program stays as it is."""
+    configured(house, 'model = "a"\n\n[models.a]\ndialect = "chat"\nmodel = "scripted"\nkey_env = "MY_KEY"\n')
+    own, shape = "an-unusual-key-of-ours", "sk-ant-api03-0123456789abcdef"
+    (house.workspace / "notes.txt").write_text(f"token {shape}\n```\nunsuspicious\n```\n")
+    calls = [["read_file", {"path": "notes.txt"}], ["run_command", {"command": f"echo {own} ghp_{'x1' * 18}"}]]
+    server.script = [{"text": "Reading.", "calls": calls}, {"text": f"It says {shape}."}]
+    ran = house.run("-p", f"read notes.txt, not {own}", *GOAL, MY_KEY=own)
+    assert ran.status == 0
+    (kept,) = json.loads(house.noria("sessions", "list", "--output-format", "json").out)
+    shown = house.noria("sessions", "show", kept["id"], "--output-format", "json").out
+    for form in ("text", "json"):
+        out = tmp_path / f"out.{form}"
+        ran = house.noria("sessions", "export", kept["id"], "--output-format", form, "-o", str(out), MY_KEY=own)
+        assert (ran.status, ran.out, ran.err) == (0, "", "") and out.stat().st_mode & 0o777 == 0o600
+        text = out.read_text()
+        assert text == house.noria("sessions", "export", kept["id"], "--output-format", form, MY_KEY=own).out
+        assert own not in text and shape not in text and "ghp_" not in text and text.count("[key]") >= 5
+        assert "unsuspicious" in text and "Reading." in text and "completed" in text
+    assert own in shown and shape in shown
+    assert json.loads((tmp_path / "out.json").read_text())["history"][0]["text"] == "read notes.txt, not [key]"
+    lines = (tmp_path / "out.text").read_text().splitlines()
+    assert lines[0] == "# read notes.txt, not [key]" and "````" in lines  # a fence longer than what is in it
+
+
 @pytest.mark.parametrize(
     ("words", "says"),
     [
@@ -218,6 +244,8 @@ def test_the_last_turn_is_taken_back_from_the_shell(house: House, server: ModelS
         (["undo"], "which session? noria sessions undo ID"),
         (["undo", "zzz"], "no session has an id that begins with 'zzz'"),
         (["show"], "which session?"),
+        (["export"], "which session? noria sessions export ID"),
+        (["export", "zzz"], "no session has an id that begins with 'zzz'"),
         (["show", "zzz"], "no session has an id that begins with 'zzz'"),
         (["list", "x"], "takes no 'x'"),
         (["show", "x", "--output-format", "stream-json"], "prints text or json"),

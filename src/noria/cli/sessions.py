@@ -1,4 +1,4 @@
-"""`noria sessions list` and `show ID`: what is kept, read without touching it; `undo ID`: the same without a turn.
+"""`noria sessions list`, `show ID`, `export ID`: what is kept, read without touching it; `undo ID`: it without a turn.
 
 Owns: how lists and histories look. Must not know: how sessions are stored.
 """
@@ -22,15 +22,15 @@ from noria.cli.usage import show
 from noria.core.errors import UsageError
 
 if TYPE_CHECKING:
-    from noria.app.history import CallEntry, Entry
+    from noria.app.history import CallEntry, Entry, History
     from noria.core.content import Usage
     from noria.core.ports import Row
     from noria.sessions.record import Info
     from noria.sessions.store import Store
     from noria.telemetry.ledger import Ledger
 
-LATER = ("search", "fork", "rewind", "export", "replay", "delete")
-USAGE = "noria sessions list [--all], noria sessions show ID, or noria sessions undo ID"
+LATER = ("search", "fork", "rewind", "replay", "delete")
+USAGE = "noria sessions list [--all], show ID, export ID [-o FILE], or undo ID"
 
 
 def sessions(argv: Sequence[str]) -> int:
@@ -38,7 +38,7 @@ def sessions(argv: Sequence[str]) -> int:
     what = argv[0] if argv else ""
     if what in LATER:
         raise UsageError(f"noria sessions {what} is not built yet")
-    if what not in ("list", "show", "undo"):
+    if what not in ("list", "show", "export", "undo"):
         raise UsageError(f"there is no noria sessions {what}: {USAGE}" if what else f"which one? {USAGE}")
     everywhere = what == "list" and "--all" in argv
     args = parse([word for word in argv[1:] if not (everywhere and word == "--all")])
@@ -50,7 +50,8 @@ def sessions(argv: Sequence[str]) -> int:
         return asyncio.run(_list(args, everywhere))
     if args.prompt is None:
         raise UsageError(f"which session? noria sessions {what} ID (any unique beginning of it)")
-    return asyncio.run(_show(args) if what == "show" else _undo(args))
+    work = {"show": _show, "export": _export, "undo": _undo}[what]
+    return asyncio.run(work(args))
 
 
 def _place() -> Path:
@@ -102,23 +103,12 @@ def _when(ms: int) -> str:
 
 async def _show(args: Namespace) -> int:
     from noria.app.history import history
-    from noria.telemetry.ledger import Ledger, dollars
+    from noria.telemetry.ledger import Ledger
 
     info, rows = await _read(args.prompt)
-    told = history(rows)
-    ledger = Ledger(rows)
-    usage = ledger.total
+    told, ledger = history(rows), Ledger(rows)
     if args.output_format == "json":
-        card = msgspec.to_builtins(info) | {
-            "turns": told.state.turns,
-            "usage": msgspec.structs.asdict(usage) | {"cost": dollars(usage)},
-            "models": {model: _spent(u) for model, u in ledger.by_model().items()},
-            "spent_for": {kind: _spent(u) for kind, u in ledger.by_kind().items()},
-            "history": told.entries,
-            "broken": told.broken,
-        }
-        del card["usage"]["unpriced"]
-        show(msgspec.json.encode(card).decode() + "\n")
+        show(msgspec.json.encode(_card(info, told, ledger)).decode() + "\n")
         return 0
     out = _Printer(colourful(sys.stdout, dict(os.environ)))
     name = f" [{info.name}]" if info.name else ""
@@ -132,6 +122,66 @@ async def _show(args: Namespace) -> int:
     if told.broken:
         out.line(f"{YELLOW}{told.broken}{PLAIN}")
     return 0
+
+
+def _card(info: Info, told: History, ledger: Ledger) -> dict[str, Any]:
+    """All that is kept of a session, as one object."""
+    from noria.telemetry.ledger import dollars
+
+    usage = ledger.total
+    card = msgspec.to_builtins(info) | {
+        "turns": told.state.turns,
+        "usage": msgspec.structs.asdict(usage) | {"cost": dollars(usage)},
+        "models": {model: _spent(u) for model, u in ledger.by_model().items()},
+        "spent_for": {kind: _spent(u) for kind, u in ledger.by_kind().items()},
+        "history": told.entries,
+        "broken": told.broken,
+    }
+    del card["usage"]["unpriced"]
+    return card
+
+
+async def _export(args: Namespace) -> int:
+    """A session for others to read, as Markdown or JSON, every key masked; to stdout or a file."""
+    from noria.app.export import as_json, as_markdown, keys_of
+    from noria.app.history import history
+    from noria.telemetry.ledger import Ledger
+
+    info, rows = await _read(args.prompt)
+    told, ledger = history(rows), Ledger(rows)
+    keys = keys_of(os.environ, _key_names(args))
+    if args.output_format == "json":
+        text = as_json(_card(info, told, ledger), keys)
+    else:
+        about = [f"session {info.id} in {info.workspace}", f"begun {_when(info.created)}", *costs(ledger)]
+        about += [told.broken] if told.broken else []
+        text = as_markdown(info.title or info.name or f"Session {info.id}", about, told.entries, keys)
+    _put(text, args.output)
+    return 0
+
+
+def _put(text: str, path: str | None) -> None:
+    """Write it into that file, which only this user can read, or to stdout. Raises UsageError."""
+    if path is None:
+        show(text)
+        return
+    try:
+        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with open(fd, "w", encoding="utf-8", errors="replace") as file:
+            file.write(text)
+    except OSError as error:
+        raise UsageError(f"{path} cannot be written: {error.strerror or error}") from None
+
+
+def _key_names(args: Namespace) -> tuple[str, ...]:
+    """The variables that the configuration takes keys from; none where it cannot be read."""
+    from noria.app.config import load
+    from noria.app.settings import Options
+
+    try:
+        return load(Options(config=args.config, workspace=args.workspace, model=args.model), os.environ).secrets
+    except UsageError:
+        return ()
 
 
 async def _undo(args: Namespace) -> int:

@@ -6,7 +6,7 @@ usage: noria [PROMPT] [flags]        talk at a terminal, line by line
        noria demo [--model ...]      the main job on a small broken project, with no key
        noria doctor                  what is configured, what is missing; makes one real call
        noria config show|check|explain KEY
-       noria sessions list [--all] | show ID | undo ID
+       noria sessions list [--all] | show ID | export ID [-o FILE] | undo ID
        noria models [--all] [--json] the models that are configured, those that this machine serves; all: the catalogue
        noria trust [DIR] | list | remove [DIR]   what a workspace's .noria/config.toml asks for may be done
        noria hooks [--json]          what is run at which event, from where, and whether it is
