@@ -76,6 +76,22 @@ CHAT: dict[str, tuple[list[Any], Means]] = {
         [call(fn("", "read", id="c1", index=0)), call(fn(A, index=0)), call(fn("", "read", id="c2", index=0)),
          call(fn(B, index=0)), END], TWO),
     "every index 0, in one list": ([call(fn(A, "read", id="c1", index=0), fn(B, "read", id="c2", index=0)), END], TWO),
+    "told by the place in the list": (
+        [call(fn("", "read", id="c1"), fn("", "read", id="c2")), call(fn('{"path":'), fn('{"path":')),
+         call(fn('"a"}'), fn('"b"}')), END], TWO),
+    "told by the place in the list, begun alone": (
+        [call(fn("", "read", id="c1")), call(fn("", "read", id="c2")), call(fn(A), fn(B)), END], TWO),
+    "told by the place in the list, with names": (
+        [call(fn('{"path"', "read"), fn('{"path"', "find")), call(fn(':"a"}', "read"), fn(':"b"}', "find")), END],
+        Means(calls=(("", "read", A), ("", "find", B)))),
+    "the same list twice": ([call(fn(A, "read"), fn(B, "read")), call(fn(B, "read"), fn(A, "read")), END],
+                            Means(calls=(("", "read", A), ("", "read", B), ("", "read", B), ("", "read", A)))),
+    "the index counts on from piece to piece": (
+        [call(fn("", "read", id="c1", index=0)), call(fn('{"path"', index=1)), call(fn(':"a"}', index=2)),
+         call(fn(B, "read", id="c2", index=3)), END], TWO),
+    "a nameless call of its own": (
+        [call(fn(A, "read", id="c1", index=0)), call(fn(B, index=1)), END],
+        Means(calls=(("c1", "read", A), ("", "", B)))),
     # ids
     "an id for every piece": ([call(fn("", "read", id="x1", index=0)), call(fn('{"path"', id="x2", index=0)),
                                call(fn(':"a"}', id="c1", index=0)), END], ONE),
@@ -108,6 +124,10 @@ CHAT: dict[str, tuple[list[Any], Means]] = {
                                  Means(calls=(("c1", "ls", "{}"),))),
     "arguments {} first, then the true ones": (
         [call(fn("{}", "read", id="c1", index=0)), call(fn('{"path"', index=0)), call(fn(':"a"}', index=0)), END], ONE),
+    "a custom tool": (
+        [call({"index": 0, "id": "c1", "type": "custom", "custom": {"name": "run", "input": ""}}),
+         call({"index": 0, "custom": {"input": "1 +"}}), call({"index": 0, "custom": {"input": " 1"}}), END],
+        Means(calls=(("c1", "run", "1 + 1"),))),
     "tool_calls one object": ([delta(tool_calls=fn(A, "read", id="c1")), END], ONE),
     "tool_calls null": ([delta(tool_calls=None, content="Hi"), END], SAID),
     "function_call": ([delta(function_call={"name": "read"}), delta(function_call={"arguments": A}), END],
@@ -146,6 +166,9 @@ CHAT: dict[str, tuple[list[Any], Means]] = {
     "both fields of reasoning": ([delta(reasoning="hm", reasoning_content="hm"), delta(content="Hi"), END],
                                  Means("Hi", thought="hm")),
     "reasoning_text": ([delta(reasoning_text="hm"), delta(content="Hi"), END], Means("Hi", thought="hm")),
+    "spoken: what it says": (
+        [delta(content=None, audio={"id": "a"}), delta(audio={"transcript": "H"}), delta(audio={"data": "UklG"}),
+         delta(audio={"transcript": "i"}), END], SAID),
     # ends
     "finish reason missing": ([{"choices": [{"delta": {"content": "Hi"}}]}], SAID),
     "finish reason blank": ([delta("", content="Hi"), delta("")], SAID),
@@ -183,6 +206,9 @@ CHAT: dict[str, tuple[list[Any], Means]] = {
                                   Means(kind="server", words="gone")),
     "an error of Groq's": ([delta(content="Hi") | {"x_groq": {"id": "r", "error": "over"}}],
                            Means(kind="server", words="over")),
+    "an error about the limit after length": (
+        [delta("length", reasoning="hm"), {"choices": [], "error": {"code": 400, "message": "Token limit reached"}}],
+        Means(kind="empty", words="Token limit reached (raise max_output_tokens)")),
     "error null": ([delta(content="Hi") | {"error": None}, END], SAID),
     # nothing
     "nothing but [DONE]": ([], Means(kind="empty")),
@@ -326,6 +352,13 @@ RESPONSES: dict[str, tuple[list[Any], Means]] = {
         {"type": "output_text", "text": "Other"}]}), ended()], SAID),
     "arguments that differ in the end": ([item("added", 1, **OPENED), PIECES[0], item("done", 1, **CALL), ended()],
                                          ONE),
+    "an item that ends as another kind": (
+        [item("added", 0, **CALL), item("done", 0, type="search_results", results=[]),
+         item("added", 1, type="message", id="m1"), TEXT | {"output_index": 1}, item("done", 1, **MESSAGE), ended()],
+        SAID),
+    "content_part.delta": ([ev("content_part.delta", output_index=0, content_index=0, delta="H"),
+                            ev("content_part.delta", output_index=0, delta={"type": "output_text", "text": "i"}),
+                            ended("done")], SAID),
     "ids that change": ([item("added", 0, type="message", id="x1"), TEXT | {"item_id": "x2"},
                          item("done", 0, **MESSAGE | {"id": "x3"}), ended()], SAID),
     "no indexes": ([item("added", None, type="message", id="m1"), ev("output_text.delta", item_id="m1", delta="Hi"),

@@ -12,7 +12,7 @@ from noria.core.content import Block, Call, End, Opaque, Reasoning, Reply, Text,
 from noria.core.ports import CallDelta, CallReady, Emit, Failure, ReasoningDelta, TextDelta
 from noria.models.encode import mended
 from noria.models.scrub import Scrubber
-from noria.models.slots import Slot, another, continues, named, readable
+from noria.models.slots import Slot, another, continues, named, readable, rejoin
 
 
 class Run:
@@ -74,6 +74,7 @@ class Accumulator:
         self._by_index: dict[int, Slot] = {}
         self._by_id: dict[str, Slot] = {}
         self._open: Slot | None = None
+        self._row: list[Slot] = []  # the calls by their places in a list
         self._scrub = scrub
         self._thought: Run | None = None  # what the scrubber found, while it goes on
 
@@ -179,14 +180,16 @@ class Accumulator:
 
     # -- tool calls ----------------------------------------------------------------------------------------------
 
-    def call(self, index: int | None, wire_id: str, name: str, arguments: str, *, apart: bool = False) -> None:
-        """A piece of a tool call; empty strings are what the server did not say. `apart`: it stands beside another
-        piece in one list, so it is not that one's continuation."""
+    def call(self, index: int | None, wire_id: str, name: str, arguments: str, *, place: int = -1) -> None:
+        """A piece of a tool call; empty strings are what the server did not say. `place`: where it stands in a list
+        with other pieces: each of them is of another call; -1 where it is alone."""
         if index is None and not (wire_id or name or arguments):
             return
         name = name.strip()
-        slot = self._find(index, wire_id, name, arguments, apart=apart)
+        slot = self._find(index, wire_id, name, arguments, place)
         self._open = slot
+        if (wire_id or name) and slot not in self._row:
+            self._row = [slot] if place == 0 else [*self._row, slot]
         if wire_id:
             slot.wire_id = wire_id
             self._by_id[wire_id] = slot
@@ -222,6 +225,12 @@ class Accumulator:
         if slot := self._by_index.get(index):
             slot.spoiled = True
 
+    def withdraw(self, index: int) -> None:
+        """The call at an index turned out to be none."""
+        if slot := self._by_index.pop(index, None):
+            slot.name = slot.wire_id = ""
+            slot.pieces = []
+
     def complete(self, index: int) -> None:
         """The call at an index is said to have all its arguments."""
         if slot := self._by_index.get(index):
@@ -233,7 +242,7 @@ class Accumulator:
             slot.ready = True
             self._emit(CallReady(self._effect, self._made(slot, cut=False)))
 
-    def _find(self, index: int | None, wire_id: str, name: str, arguments: str, *, apart: bool) -> Slot:
+    def _find(self, index: int | None, wire_id: str, name: str, arguments: str, place: int) -> Slot:
         if index is not None:
             slot = self._by_index.get(index)
             if slot is None and not name and (slot := self._unnumbered(index, wire_id)):
@@ -241,9 +250,12 @@ class Accumulator:
             if slot is None or another(slot, wire_id, name, arguments):
                 slot = self._by_index[index] = self._add(index)
             return slot
-        known = self._by_id.get(wire_id) if wire_id else None
-        slot = known or self._open
-        if slot is None or (apart and name and not known) or not continues(slot, wire_id, name, arguments):
+        if wire_id and (known := self._by_id.get(wire_id)):
+            return known if continues(known, wire_id, name, arguments) else self._add(None)
+        if 0 <= place < len(self._row) and continues(self._row[place], wire_id, name, arguments):
+            return self._row[place]
+        slot = self._open
+        if slot is None or (place > 0 and name) or not continues(slot, wire_id, name, arguments):
             return self._add(None)
         return slot
 
@@ -283,6 +295,7 @@ class Accumulator:
         """The reply that ended so, or Failure `empty` where it says nothing."""
         if self._scrub:
             self._scrub_ends(self._scrub, cut=end == "cut")
+        rejoin(self._slots)
         for part in self._parts:
             self._over(part)
         ordered = iter(self._ordered())

@@ -70,6 +70,7 @@ class ChatReader(FrameReader):
         if error:
             self._count(frame.get("usage"))  # OpenRouter: what was paid for stands beside
             self._fail(frame)
+            self._limited()
             return
         choices = frame.get("choices")
         if choices is None:
@@ -85,6 +86,11 @@ class ChatReader(FrameReader):
             for choice in choices:
                 if type(choice) is dict:
                     self._choice(choice)
+
+    def _limited(self) -> None:
+        """An error about a limit after `length` is about that of the output, not of the window."""
+        if self._failure and self._failure.kind == "context_overflow" and self._finish in CUT:
+            self._failure = Failure("empty", detail=f"{self._failure.detail} (raise max_output_tokens)")
 
     def _without_choices(self, frame: dict[str, Any], name: str) -> None:
         """A report of usage, an error in another shape, or another dialect."""
@@ -162,9 +168,12 @@ class ChatReader(FrameReader):
             gathered.call(None, "", text_of(old.get("name")), arguments_of(old.get("arguments")))
 
     def _calls(self, calls: object) -> None:
-        for place, call in enumerate(calls if isinstance(calls, list) else [calls]):
+        if not isinstance(calls, list):
+            calls = [calls]
+        alone = len(calls) == 1
+        for place, call in enumerate(calls):
             if isinstance(call, dict):
-                self._call(call, apart=place > 0)
+                self._call(call, -1 if alone else place)
 
     def _more(self, delta: dict[str, Any]) -> None:
         """Thinking, and what only the provider understands: it belongs before the text and the calls."""
@@ -181,6 +190,8 @@ class ChatReader(FrameReader):
             if value := delta.get(name):
                 self._keep()
                 self._beside[name] = value
+        if isinstance(audio := delta.get("audio"), dict) and not delta.get("content"):
+            self._gathered.text(text_of(audio.get("transcript")))
 
     def _keep(self) -> None:
         """The place of what goes back with the message."""
@@ -206,20 +217,26 @@ class ChatReader(FrameReader):
         for piece in thinking if isinstance(thinking, list) else [thinking]:
             self._gathered.reasoning(text_of(piece.get("text") if isinstance(piece, dict) else piece))
 
-    def _call(self, call: dict[str, Any], *, apart: bool) -> None:
+    def _call(self, call: dict[str, Any], place: int) -> None:
         index = call.get("index")
         function = call.get("function")
         if not isinstance(function, dict):
-            function = call if "name" in call or "arguments" in call else {}
+            function = self._odd_call(call)
         self._gathered.call(
             index if type(index) is int else index_of(index),
             text_of(call.get("id")),
             text_of(function.get("name")),
             arguments_of(function.get("arguments")),
-            apart=apart,
+            place=place,
         )
         if kept := {name: call[name] for name in BESIDE if call.get(name)}:
             self._gathered.beside(dumps({"call": kept}))
+
+    def _odd_call(self, call: dict[str, Any]) -> dict[str, Any]:
+        """A call that is no function's: OpenAI's custom tools, whose input is any text; or one without the wrapping."""
+        if isinstance(custom := call.get("custom"), dict):
+            return {"name": custom.get("name"), "arguments": custom.get("input")}
+        return call if "name" in call or "arguments" in call else {}
 
     # -- usage ---------------------------------------------------------------------------------------------------
 

@@ -24,9 +24,10 @@ STATUS = {"completed": "completed", "done": "completed", "incomplete": "incomple
 class _Item:
     """An output item that is coming in: a run of text or reasoning, or the place of one of the provider's own."""
 
-    __slots__ = ("held", "part", "run")
+    __slots__ = ("held", "kind", "part", "run")
 
-    def __init__(self) -> None:
+    def __init__(self, kind: str) -> None:
+        self.kind = kind
         self.run: Run | None = None
         self.held: Held | None = None
         self.part: object = None  # the part of it that came in pieces last
@@ -59,7 +60,7 @@ class ResponsesReader(FrameReader):
         if kind.startswith("response."):
             self._spoke = True
         match kind.removeprefix("response."):
-            case "output_text.delta" | "refusal.delta":
+            case "output_text.delta" | "refusal.delta" | "content_part.delta":
                 self._piece("text", frame, "delta")
             case (
                 "reasoning_summary_text.delta" | "reasoning_text.delta" | "reasoning.delta" | "reasoning_summary.delta"
@@ -124,9 +125,9 @@ class ResponsesReader(FrameReader):
 
     def _added(self, index: int, item: dict[str, Any]) -> None:
         """An item begins: its place among the others."""
-        made = self._items[index] = _Item()
-        self._unfinished.add(index)
         kind = text_of(item.get("type"))
+        made = self._items[index] = _Item(kind)
+        self._unfinished.add(index)
         if kind in CALLS:
             self._gathered.call(index, text_of(item.get("call_id")), text_of(item.get("name")), "")
         elif kind == "reasoning":
@@ -145,7 +146,8 @@ class ResponsesReader(FrameReader):
             item = self._items[index]
         part = frame.get("content_index", frame.get("summary_index"))
         if item.run and (key == "delta" or (item.part != part if item.run.pieces else True)):
-            self._gathered.add(item.run, text_of(frame.get(key)))
+            said = frame.get(key)
+            self._gathered.add(item.run, text_of(said.get("text") if isinstance(said, dict) else said))
             item.part = part
 
     def _whole_item(self, index: int, item: dict[str, Any]) -> None:
@@ -156,6 +158,8 @@ class ResponsesReader(FrameReader):
         made = self._items[index]
         if item.get("status", "completed") == "completed":
             self._unfinished.discard(index)
+        if kind != made.kind and kind:
+            self._another_kind(index, made, kind)
         if kind in CALLS:
             written = arguments_of(item.get(CALLS[kind]))
             self._calls.add(text_of(item.get("call_id")))
@@ -172,6 +176,17 @@ class ResponsesReader(FrameReader):
                 made.held.data = dumps({"phase": item["phase"]})
         elif made.held:
             made.held.data = dumps(item)
+
+    def _another_kind(self, index: int, made: _Item, kind: str) -> None:
+        """An item ends as something else than it began: what it is in the end counts. (Perplexity begins its own
+        searches as calls, and ends them as their results.)"""
+        if made.kind in CALLS and kind not in CALLS:
+            self._gathered.withdraw(index)
+        made.kind = kind
+        if made.held is None and kind not in CALLS and kind != "reasoning":
+            made.held = self._gathered.opaque()
+        if kind == "message" and (made.run is None or made.run.kind != "text"):
+            made.run = self._gathered.block("text")
 
     # -- the end -------------------------------------------------------------------------------------------------
 

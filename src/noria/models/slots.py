@@ -119,6 +119,24 @@ def readable(text: str) -> str:
     return make_call("", closed).args
 
 
+def rejoin(slots: list[Slot]) -> None:
+    """Give pieces that came at indexes of their own, and never said a name or an id, to the call before them, where
+    they are what it lacks: some servers count the index on from piece to piece."""
+    begun: Slot | None = None
+    lost: list[Slot] = []
+    for slot in [*slots, None]:
+        if slot and not (slot.name or slot.wire_id):
+            lost.append(slot)
+            continue
+        if begun and lost and not begun.whole():
+            pieces = [*begun.pieces, *(piece for each in lost for piece in each.pieces)]
+            if not object_error("".join(pieces)):
+                begun.pieces = pieces
+                for each in lost:
+                    each.pieces = []
+        begun, lost = slot, []
+
+
 def _equal(one: str, other: str) -> bool:
     """Whether two texts are the same JSON."""
     try:
