@@ -11,7 +11,7 @@ import pytest
 
 from noria.core import effects as fx
 from noria.core import events as ev
-from noria.core.content import Call, Reply, Result, Text
+from noria.core.content import Call, Reply, Result, Text, Usage
 from noria.core.errors import IllegalEvent, JournalError
 from noria.core.machine import RULES, step
 from noria.core.ports import Answered, Emit, Execution, Failure, ModelRequest, Row, TextDelta
@@ -229,6 +229,7 @@ class Lingers:
     """Implements core.ports.Execution: what it started goes on for a while after it was told to stop."""
 
     handle = ev.Handle()
+    usage = Usage()
 
     def __init__(self, log: list[str]) -> None:
         self.log = log
@@ -312,6 +313,7 @@ class Cancels:
     """Implements core.ports.Execution: it cancels itself."""
 
     handle = ev.Handle()
+    usage = Usage()
 
     async def run(self) -> Result:
         """Never comes to an end of its own."""

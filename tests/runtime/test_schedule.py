@@ -104,6 +104,45 @@ def test_another_step_waits_for_decided_calls_only() -> None:
     asyncio.run(main())
 
 
+def test_a_call_that_was_overtaken_while_it_was_decided_waits_for_what_overtook_it() -> None:
+    """A person says yes to one writer of a file while a second one, another session's, is at it."""
+
+    async def main() -> None:
+        table, log = ClaimTable(), list[str]()
+        asked = table.enter("one", Claims(writes=("/f",)))
+        two = table.enter("two", Claims(writes=("/f",)))
+        await asyncio.wait_for(_start(table, two, two.claims, log, "two"), 1)
+        task = _start(table, asked, asked.claims, log, "asked")
+        await _settle()
+        assert log == ["two"]
+        table.leave(two)
+        await asyncio.wait_for(task, 1)
+        assert log == ["two", "asked"]
+
+    asyncio.run(main())
+
+
+def test_what_stands_apart_waits_for_nobody_and_nobody_for_it() -> None:
+    """A subagent: the calls that it makes claim for themselves, in the same table. Were it waited for by what its own
+    calls wait for, nothing would go on."""
+
+    async def main() -> None:
+        table, log = ClaimTable(), list[str]()
+        agent = table.enter("step", Claims(apart=True))
+        command = table.enter("step", EVERYTHING)
+        await asyncio.wait_for(_start(table, agent, agent.claims, log, "agent"), 1)
+        await asyncio.wait_for(_start(table, command, command.claims, log, "command"), 1)
+        inner = table.enter("its step", Claims(writes=("/f",)))
+        task = _start(table, inner, inner.claims, log, "inner")
+        await _settle()
+        assert log == ["agent", "command"]
+        table.leave(command)
+        await asyncio.wait_for(task, 1)
+        assert log == ["agent", "command", "inner"]
+
+    asyncio.run(main())
+
+
 def test_claims_are_taken_after_the_decision() -> None:
     """Arguments may have been rewritten: what is no longer claimed lets others go."""
 

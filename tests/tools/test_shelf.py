@@ -8,7 +8,8 @@ import sys
 import msgspec
 import pytest
 
-from noria.tools.registry import builtin, loaded
+from noria.tools.agents import NOBODY
+from noria.tools.registry import AGENTS, builtin, loaded
 from noria.tools.schema import Tool
 from noria.tools.shelf import PLACE, Shelved, entries
 from noria.tools.web import Web
@@ -24,7 +25,8 @@ def test_the_file_is_what_the_tools_say() -> None:
 
 
 def test_a_shelved_tool_is_the_tool(tmp_path: object) -> None:
-    for shelved, real in zip(builtin(), loaded(), strict=True):
+    assert loaded().names() == [*builtin().names(), *AGENTS] == builtin(agents=NOBODY).names()
+    for shelved, real in zip((*builtin(), *(Shelved(entries()[name]) for name in AGENTS)), loaded(), strict=True):
         assert isinstance(shelved, Shelved) and not isinstance(real, Shelved)
         assert (shelved.spec, shelved.missing, shelved.off) == (real.spec, real.missing, real.off)
         assert (shelved.description, shelved.schema, shelved.typed) == (real.description, real.schema, real.typed)

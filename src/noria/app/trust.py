@@ -19,6 +19,7 @@ from noria.core.errors import UsageError
 
 FOLDER = ".noria"
 CONFIG = f"{FOLDER}/config.toml"
+AGENTS = f"{FOLDER}/agents"
 MANY = 2_000  # files that are looked at
 MUCH = 32 << 20  # bytes of all of them
 SHOWN = 40  # lines of what is asked for
@@ -70,9 +71,14 @@ class Judged(msgspec.Struct, frozen=True):
         return lines
 
 
+def has_own(workspace: str) -> bool:
+    """Whether a workspace brings anything of its own that would be used once it is trusted."""
+    return any(os.path.lexists(os.path.join(workspace, own)) for own in (CONFIG, AGENTS))
+
+
 def judge(workspace: str, data: str) -> Judged:
     """What the configuration of a workspace (a real path) is to the user of that data folder."""
-    if not os.path.lexists(os.path.join(workspace, CONFIG)):
+    if not has_own(workspace):
         return Judged("nothing")
     looked, kept, why = look(workspace), _kept(workspace, data), _unkept(workspace, data)
     if kept is None or why:
@@ -182,7 +188,7 @@ def look(workspace: str) -> Looked:
 
     try:
         own = os.path.join(workspace, CONFIG)
-        text = take(own).decode("utf-8-sig", "replace")
+        text = take(own).decode("utf-8-sig", "replace") if os.path.lexists(own) else ""
         for path in _below(os.path.join(workspace, FOLDER), workspace):
             if path != own:
                 take(path)
@@ -312,7 +318,11 @@ def asks_for(looked: Looked) -> list[str]:
         lines += [f"{key} {rule}" for rule in (cast(list[object], rules) if isinstance(rules, list) else ())]
     said = {"hooks", "mcp", "models", "allow", "ask", "deny"}
     lines += [f"{key} = {value!r}" for key, value in table.items() if key not in said]
-    lines += [f"file {path}" for path in sorted(looked.files) if path != CONFIG]
+    lines += [f"{_what(path)} {path}" for path in sorted(looked.files) if path != CONFIG]
     if len(lines) > SHOWN:
-        lines = [*lines[:SHOWN], f"and {len(lines) - SHOWN} more: read {CONFIG}"]
+        lines = [*lines[:SHOWN], f"and {len(lines) - SHOWN} more: look into {FOLDER}"]
     return lines
+
+
+def _what(path: str) -> str:
+    return "agent" if path.startswith(f"{AGENTS}/") and path.endswith(".md") else "file"

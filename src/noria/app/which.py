@@ -20,12 +20,13 @@ if TYPE_CHECKING:
     from noria.sessions.memory import MemoryJournal
     from noria.sessions.store import Store
 
-Kind: TypeAlias = Literal["new", "named", "latest", "resume", "fork", "undo", "memory"]
+Kind: TypeAlias = Literal["new", "named", "latest", "resume", "fork", "undo", "memory", "child"]
 
 
 class Which(msgspec.Struct, frozen=True):
     """Which session: a new one, the workspace's one named `word` (made where there is none), the workspace's latest,
-    the one whose id begins with `word`, a copy of that one, one without its last turn, or one that is kept nowhere."""
+    the one whose id begins with `word`, a copy of that one, one without its last turn, one that is kept nowhere, or the
+    one of a subagent (`word`: the session's id that it works for, and the effect that it answers)."""
 
     kind: Kind = "new"
     word: str = ""
@@ -61,6 +62,9 @@ async def find_journal(store: Store | None, which: Which, workspace: str) -> Ses
             return await store.open_session(which.word)
         case "fork":
             return await store.fork(which.word)
+        case "child":
+            parent, _, effect = which.word.partition(" ")
+            return await store.child(workspace, parent, int(effect))
         case "undo":
             from noria.app.undo import taken_back
 

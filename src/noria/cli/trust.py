@@ -61,11 +61,11 @@ def _list(args: Namespace, data: str) -> int:
 
 
 def _give(workspace: str, data: str) -> int:
-    from noria.app.trust import CONFIG, asks_for, give, judge
+    from noria.app.trust import AGENTS, CONFIG, asks_for, give, judge
 
     judged = judge(workspace, data)
     if judged.standing == "nothing":
-        raise UsageError(f"{workspace} has no {CONFIG}: there is nothing to trust")
+        raise UsageError(f"{workspace} has no {CONFIG} and no {AGENTS}: there is nothing to trust")
     for line in (*judged.changes(), *asks_for(judged.looked)):
         out(f"  {plain(line)}\n")
     if judged.standing == "trusted":
@@ -88,13 +88,12 @@ def _remove(said: str, workspace: str, data: str) -> int:
 def offer(args: Namespace, line: Callable[[str], None]) -> None:
     """Ask a person at the terminal about a workspace's configuration that they have not said yes or no to. A yes that
     cannot be kept is one for this run. Raises UsageError."""
-    from noria.app.config import folder, places
+    from noria.app.config import folder, owned, places
     from noria.app.trust import asks_for, give, judge
 
     workspace, (config, data) = folder(args.workspace), places(os.environ)
     users = os.path.expanduser(args.config or os.path.join(config, "config.toml"))
-    own = os.path.join(workspace, ".noria", "config.toml")
-    if not os.path.exists(own) or (os.path.exists(users) and os.path.samefile(own, users)):
+    if not owned(workspace, users, config):
         return
     judged = judge(workspace, data)
     if judged.standing not in ("unknown", "changed") or judged.looked.problem:

@@ -141,12 +141,14 @@ class ToolSpec(Value, frozen=True, tag="tool"):
 
 
 class Claims(Value, frozen=True, tag="claims"):
-    """What a call touches: absolute real paths it reads (`deep`: with all below), writes, or everything."""
+    """What a call touches: absolute real paths it reads (`deep`: with all below), writes, or everything. `apart`: what
+    it has done claims for itself, in the same table (a subagent), so that it waits for nobody and nobody for it."""
 
     reads: tuple[str, ...] = ()
     deep: tuple[str, ...] = ()
     writes: tuple[str, ...] = ()
     everything: bool = False
+    apart: bool = False
 
 
 EVERYTHING = Claims(everything=True)
@@ -172,6 +174,11 @@ class Execution(Protocol):
     @property
     def handle(self) -> Handle:
         """What would be left to end after a crash."""
+        ...
+
+    @property
+    def usage(self) -> Usage:
+        """What running it has cost at models (a subagent's requests)."""
         ...
 
     async def run(self) -> Result:

@@ -65,6 +65,8 @@ KINDS: Mapping[str, Kind] = {
     "memory_search": "read",
     "ask_user": "question",
     "exit_plan": "plan",
+    "subagent": "read",  # what it does itself is judged call by call
+    "agent_list": "read",
 }
 PERSONAL: frozenset[Kind] = frozenset(("question", "plan"))
 """What only a person can answer: no rule and no hook says yes to it, and it is never run."""

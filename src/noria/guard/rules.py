@@ -33,8 +33,7 @@ FAMILIES: dict[str, Family] = {
     **dict.fromkeys(READS, "read"), **dict.fromkeys(WRITES, "write"), "run_command": "command", "web_fetch": "host",
 }  # fmt: skip
 NAMES = (
-    *KINDS, "skill", "session_search", "subagent", "agent_list", "mcp_list_resources", "mcp_read_resource",
-    "mcp_list_prompts", "mcp_get_prompt",
+    *KINDS, "skill", "session_search", "mcp_list_resources", "mcp_read_resource", "mcp_list_prompts", "mcp_get_prompt",
 )  # fmt: skip
 """Every name of noria's own that a rule may have."""
 _ELSEWHERE = {

@@ -13,7 +13,7 @@ import asyncio
 
 from msgspec.structs import replace
 
-from noria.core.content import Call, Result
+from noria.core.content import Call, Result, Usage
 from noria.core.events import Allow, Handle
 from noria.core.ports import EVERYTHING, Claims, Execution, Gate, Toolbox
 from noria.runtime.schedule import ClaimTable, Ticket, conflict
@@ -56,6 +56,11 @@ class Begun:
     def handle(self) -> Handle:
         """What would be left to end after a crash."""
         return self._execution.handle if self._execution is not None else Handle()
+
+    @property
+    def usage(self) -> Usage:
+        """What running it has cost at models."""
+        return self._execution.usage if self._execution is not None else Usage()
 
     async def run(self) -> Result:
         """Wait for its result. Whatever the toolbox raised is raised here."""

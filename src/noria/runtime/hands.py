@@ -103,7 +103,7 @@ class Hands:
             if await self._answer(ev.Launched(run.id, execution.handle)) is True:
                 result = await execution.run()
                 del self._unfinished[run.id]
-                self._answer(ev.Returned(run.id, result))
+                self._answer(ev.Returned(run.id, result, execution.usage))
         except asyncio.CancelledError:
             task = asyncio.current_task()
             if task is not None and task.cancelling():

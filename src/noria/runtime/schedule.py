@@ -15,7 +15,10 @@ from noria.core.ports import Claims
 
 def conflict(a: Claims, b: Claims) -> bool:
     """Whether two calls must not overlap: readers share; a writer excludes whoever reads or writes the same path, one
-    above or one below it; a deep reader (a search) excludes a writer below; `everything` excludes all."""
+    above or one below it; a deep reader (a search) excludes a writer below; `everything` excludes all but what stands
+    `apart`."""
+    if a.apart or b.apart:
+        return False
     if a.everything or b.everything:
         return True
     return _writes_hit(a, b) or _writes_hit(b, a)
@@ -47,7 +50,8 @@ class ClaimTable:
     """The tickets of a workspace, in the order in which the calls came.
 
     A call starts when no earlier ticket conflicts with it: of its own step any, decided or not; of another step only
-    one that was decided, for a person may take days. Everyone waits for earlier tickets alone: no circle can form.
+    one that was decided, for a person may take days (what has overtaken it so is waited for when it is decided).
+    Everyone waits for earlier tickets, and for later ones that run, which wait for nobody: no circle can form.
     """
 
     def __init__(self) -> None:
@@ -82,11 +86,13 @@ class ClaimTable:
             self._wake()
 
     def _free(self, ticket: Ticket) -> bool:
+        earlier = True
         for other in self._tickets:
             if other is ticket:
-                return True
-            counts = other.owner is ticket.owner or other.stage != "deciding"
-            if counts and conflict(other.claims, ticket.claims):
+                earlier = False
+                continue
+            decided = other.stage != "deciding" if earlier else other.stage == "running"
+            if (decided or (earlier and other.owner is ticket.owner)) and conflict(other.claims, ticket.claims):
                 return False
         return True
 

@@ -24,7 +24,8 @@ TITLE = 80  # characters of the first prompt
 
 class Info(Value, frozen=True, tag="session"):
     """A session, as lists show it. `created` and `updated` in ms since 1970; `rows`: how many events it has;
-    `outcome` of its last turn that came to rest; `parent`, `parent_seq`: the row of the session it was forked at."""
+    `outcome` of its last turn that came to rest; `parent`, `parent_seq`: the row of the session it was forked at; or,
+    below zero, the effect of that session which it answers, as a subagent."""
 
     id: str
     name: str

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"  # without i, l, o, u: nothing that looks like something else
 ID_LENGTH = 8
 READ_AT_ONCE = 1_000  # rows
+OWN = "parent_seq >= 0"  # the sessions that a person began; the others are of subagents
 
 Held: TypeAlias = tuple[Pending, int, set[str]]
 """A session that was taken: what of it waits, its last row, its senders' ids."""
@@ -79,17 +80,28 @@ class Store:
     async def open_session(self, prefix: str) -> SessionJournal:
         """The session whose id begins so, as its only writer. Raises NoSuchSession, SessionBusy."""
 
+        return await self._taken(lambda database: self._take(database, *_resolve(database, prefix)))
+
+    async def child(self, workspace: str | Path, parent: str, effect: int) -> SessionJournal:
+        """The session of the subagent that answers an effect of the session `parent`: the one that was begun, or a new
+        one, which is in the database from its first row on. Lists have none of these. Raises SessionBusy."""
+        real, now = _real(workspace), self._now()
+
         def work(database: Database) -> Held:
-            key, info = _resolve(database, prefix)
-            pending = self._hold(NewSession(info.id, info.name, info.workspace, info.created, info.title), key)
-            try:
-                pending.ancestors = _ancestors(database, info)
-                return pending, database.last_seq(key), database.senders(key)
-            except JournalError:
-                self._leave(database, pending)
-                raise
+            found = _children(database, parent, effect)
+            if found:
+                return self._take(database, *found[0])
+            return self._begin(database, NewSession("", "", real, now, "", parent, -effect)), 0, set()
 
         return await self._taken(work)
+
+    async def senders_of_children(self, parent: str) -> list[tuple[str, set[str]]]:
+        """The id of each session of a subagent of this one, with its senders' ids."""
+
+        def work(database: Database) -> list[tuple[str, set[str]]]:
+            return [(info.id, database.senders(key)) for key, info in _children(database, parent)]
+
+        return await self._writer.acall(work)
 
     async def last(self, workspace: str | Path) -> Info | None:
         """The session of this workspace that was used last, or None; one in which nothing happened was not used."""
@@ -104,10 +116,10 @@ class Store:
     async def list(self, workspace: str | Path | None = None) -> list[Info]:
         """The sessions of a workspace (None: of all), the last used first."""
         if workspace is None:
-            found = await self._writer.acall(lambda db: db.sessions())
+            found = await self._writer.acall(lambda db: db.sessions(OWN))
         else:
             real = _real(workspace)
-            found = await self._writer.acall(lambda db: db.sessions("workspace = ?", real))
+            found = await self._writer.acall(lambda db: db.sessions(f"workspace = ? AND {OWN}", real))
         return [info for _, info in found]
 
     async def read(self, prefix: str) -> tuple[Info, list[Row]]:
@@ -115,7 +127,7 @@ class Store:
         NoSuchSession, JournalDamaged."""
 
         def work(database: Database) -> tuple[Info, list[RawRow]]:
-            key, info = _resolve(database, prefix)
+            key, info = _resolve(database, prefix, any_kind=True)
             rows: list[RawRow] = []
             while more := database.rows(key, rows[-1][0] if rows else 0, READ_AT_ONCE):
                 rows += more
@@ -157,12 +169,14 @@ class Store:
         return await self._taken(work)
 
     async def delete(self, prefix: str) -> None:
-        """Remove a session with all that only it has. Raises NoSuchSession, SessionBusy, NotSaved."""
+        """Remove a session with what only it and its subagents have. Raises NoSuchSession, NotSaved, SessionBusy."""
 
         def work(database: Database) -> None:
             key, info = _resolve(database, prefix)
             pending = self._hold(NewSession(info.id, info.name, info.workspace, info.created), key)
             try:
+                for child, _ in _children(database, info.id):
+                    database.delete(child)
                 database.delete(key)
             finally:
                 self._leave(database, pending)
@@ -202,6 +216,16 @@ class Store:
             raise
 
     # -- in the thread -------------------------------------------------------------------------------------------
+
+    def _take(self, database: Database, key: int, info: Info) -> Held:
+        """A session that is in the database, as its only writer. Raises SessionBusy."""
+        pending = self._hold(NewSession(info.id, info.name, info.workspace, info.created, info.title), key)
+        try:
+            pending.ancestors = _ancestors(database, info)
+            return pending, database.last_seq(key), database.senders(key)
+        except JournalError:
+            self._leave(database, pending)
+            raise
 
     def _begin(self, database: Database, new: NewSession) -> Pending:
         """A session with an id that no other has; its lease."""
@@ -258,10 +282,19 @@ def _notice(database: Database) -> str:
     return database.notice
 
 
-def _resolve(database: Database, prefix: str) -> tuple[int, Info]:
-    """The one session whose id begins so. Raises NoSuchSession."""
+def _resolve(database: Database, prefix: str, *, any_kind: bool = False) -> tuple[int, Info]:
+    """The one session whose id begins so; a subagent's only where none of a person's does, and `any_kind` is meant.
+    Raises NoSuchSession."""
     wanted = prefix.strip().lower()
     found = database.sessions("id LIKE ? || '%'", wanted) if wanted.isalnum() else []
+    if len(found) == 1 and found[0][1].parent_seq < 0 and not any_kind:
+        info = found[0][1]
+        raise NoSuchSession(
+            f"session {info.id} is a subagent's: noria sessions show {info.id} shows it, and what it belongs to is "
+            f"session {info.parent}"
+        )
+    if any(info.parent_seq >= 0 for _, info in found):
+        found = [each for each in found if each[1].parent_seq >= 0]
     if not found:
         raise NoSuchSession(f"no session has an id that begins with {prefix!r}: see `noria sessions list`")
     if len(found) > 1:
@@ -270,10 +303,17 @@ def _resolve(database: Database, prefix: str) -> tuple[int, Info]:
     return found[0]
 
 
+def _children(database: Database, parent: str, effect: int = 0) -> list[tuple[int, Info]]:
+    """The sessions of a session's subagents; with `effect` the one that answers it."""
+    if effect:
+        return database.sessions("parent = ? AND parent_seq = ?", parent, str(-effect))
+    return database.sessions("parent = ? AND parent_seq < 0", parent)
+
+
 def _ancestors(database: Database, info: Info) -> tuple[str, ...]:
     """The sessions that this one is a copy of, the nearest first; those that were deleted, too, as far as is known."""
     found: list[str] = []
-    while info.parent and info.parent not in found:
+    while info.parent and info.parent_seq >= 0 and info.parent not in found:
         found.append(info.parent)
         known = database.sessions("id = ?", info.parent)
         if not known:

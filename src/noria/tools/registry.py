@@ -12,8 +12,12 @@ from noria.tools.schema import Tool
 from noria.tools.shelf import Shelved, entries
 
 if TYPE_CHECKING:
+    from noria.tools.agents import Agents
     from noria.tools.memory import Memory
     from noria.tools.web import Web
+
+AGENTS = ("subagent", "agent_list")
+"""The tools that are only there where agents are defined."""
 
 
 class ToolSet:
@@ -65,9 +69,10 @@ class ToolSet:
         return name in self._tools
 
 
-def builtin(web: Web | None = None, memory: Memory | None = None) -> ToolSet:
+def builtin(web: Web | None = None, memory: Memory | None = None, agents: Agents | None = None) -> ToolSet:
     """The tools that noria brings, in the order in which they are offered; each is loaded when it is first used. `web`,
-    `memory`: what a session gives those that need it; without, what needs them is off."""
+    `memory`: what a session gives those that need it; without, what needs them is off. `agents`: whom it may start;
+    without, the tools for that are not there."""
     given: dict[str, tuple[Callable[[Tool], Tool] | None, str | None]] = {}
     if web is not None:
         from noria.tools.web import offs
@@ -77,7 +82,24 @@ def builtin(web: Web | None = None, memory: Memory | None = None) -> ToolSet:
         given["web_search"] = partial(_given, web), off_search
     if memory is not None and memory.folder:
         given["memory_save"] = given["memory_search"] = partial(_given, memory), ""
-    return ToolSet(Shelved(entry, *given.get(name, (None, None))) for name, entry in entries().items())
+    tools = ToolSet(
+        Shelved(entry, *given.get(name, (None, None))) for name, entry in entries().items() if name not in AGENTS
+    )
+    for tool in with_agents(agents) if agents is not None else ():
+        tools.add(tool)
+    return tools
+
+
+def with_agents(agents: Agents) -> list[Tool]:
+    """The tools for starting these agents; what is offered names them."""
+    from msgspec.structs import replace
+
+    from noria.tools.agents import described
+
+    start, listed = (entries()[name] for name in AGENTS)
+    if not agents.off:
+        start = replace(start, description=described(start.description, agents))
+    return [Shelved(each, partial(_given, agents), agents.off) for each in (start, listed)]
 
 
 def _given(deps: object, tool: Tool) -> Tool:
@@ -86,6 +108,7 @@ def _given(deps: object, tool: Tool) -> Tool:
 
 def loaded() -> ToolSet:
     """The same, each loaded: what shelf.json is written from. A new tool is its file and its line here."""
+    from noria.tools.agents import agent_list, subagent
     from noria.tools.ask import ask_user, exit_plan
     from noria.tools.edit import edit_file
     from noria.tools.files import read_file, write_file
@@ -104,6 +127,6 @@ def loaded() -> ToolSet:
         (
             read_file, write_file, edit_file, apply_patch, list_dir, glob, grep, run_command, task_list, task_output,
             task_kill, web_fetch, web_search, todo_write, git_status, git_diff, git_commit, memory_save, memory_search,
-            ask_user, exit_plan,
+            ask_user, exit_plan, subagent, agent_list,
         )
     )  # fmt: skip

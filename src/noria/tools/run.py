@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol
 
-from noria.core.content import Call, Result
+from noria.core.content import Call, Result, Usage
 from noria.core.events import Handle
 from noria.tools.process import Processes
 from noria.tools.result import Spill
@@ -25,7 +25,8 @@ class Run:
     `edits`: each text that the call changed, as its file is shown, before and after (None: there is no file), for
     people who want to see how. `stopped`: the call was interrupted, and what is not done yet must not be done any more.
     `todos`: the session's list. `hidden`: whether a search or a listing has to leave out a file, by its absolute path;
-    None where nothing is withheld. `documents`: the model reads PDF documents themselves.
+    None where nothing is withheld. `documents`: the model reads PDF documents themselves. `usage`: what the call has
+    cost at models, where it asked any.
     """
 
     __slots__ = (
@@ -39,6 +40,7 @@ class Run:
         "spill",
         "stopped",
         "todos",
+        "usage",
         "workspace",
     )
 
@@ -60,6 +62,7 @@ class Run:
         self.todos = todos
         self.hidden: Callable[[str], bool] | None = None
         self.documents = False
+        self.usage = Usage()
         self._seen: list[tuple[str, str, str | None]] = []  # with what was known before
         self.edits: list[tuple[str, str | None, str | None]] = []
 

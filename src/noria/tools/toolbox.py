@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
 
-from noria.core.content import Call, Result, Status, Text
+from noria.core.content import Call, Result, Status, Text, Usage
 from noria.core.errors import words_of
 from noria.core.events import Handle
 from noria.core.ports import EVERYTHING, Claims
@@ -233,6 +233,11 @@ class Ready:
     def handle(self) -> Handle:
         """What would be left to end after a crash."""
         return self._launched.handle if self._launched is not None else NO_HANDLE
+
+    @property
+    def usage(self) -> Usage:
+        """What running it has cost at models (a subagent's requests)."""
+        return self._call.usage
 
     @property
     def diff(self) -> str:
