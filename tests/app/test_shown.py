@@ -167,14 +167,14 @@ def test_a_folder_in_place_of_the_file(tmp_path: Path) -> None:
     assert len(found) == 1 and "cannot read" in found[0] and "Is a directory" in found[0]
 
 
-def test_what_is_not_built_yet_is_noted(tmp_path: Path) -> None:
-    text = "[mcp.a]\nurl = 'http://x'\n"
+def test_a_hook_of_a_server_that_is_not_configured_is_noted(tmp_path: Path) -> None:
+    text = "[mcp.a]\nurl = 'http://x'\n" + "".join(f"[[hooks]]\nevent = 'Stop'\nmcp = '{s}/t'\n" for s in "ab")
     options, env = at(tmp_path, text)
     found = check(options, env)
     assert found.problems == []
     notes = [n.replace(f"{tmp_path}/", "") for n in found.notes]
     assert notes == [
-        "config.toml:1: mcp is kept, but not built yet: it has no effect",
+        "config.toml:3: the hook mcp = 'b/t' names a server that no [mcp.NAME] table has",
         "no model is set: each run needs --model, or set model = ... in config.toml",
     ]
 

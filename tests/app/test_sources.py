@@ -218,7 +218,7 @@ def test_every_key_of_the_interface(tmp_path: Path) -> None:
     assert [rule[:2] for rule in got.rules] == [("allow", "run_command(git log *)")]
     assert (got.mcp["files"].command[0], got.mcp["far"].url) == ("npx", "https://far.example/mcp")
     assert got.secrets == ("FIRST", "SECOND", "WHO")
-    assert [n.partition(" ")[0] for n in got.notices] == ["mcp"]
+    assert got.notices == ()
     assert got.system == EVERYTHING
 
 

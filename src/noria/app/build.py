@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 
     from noria.app.hook_list import Hook
     from noria.app.hooked import Hooked
+    from noria.app.servers import Servers
     from noria.app.shared import Shared
     from noria.core.transcript import Prompt
     from noria.guard.gates import Gates
@@ -94,6 +95,7 @@ class _Order(msgspec.Struct, frozen=True):
     model: Completing | None
     notices: tuple[str, ...]
     brought: Brought
+    servers: Servers | None = None
 
 
 class _Shop(msgspec.Struct, frozen=True):
@@ -122,20 +124,45 @@ async def build(
     Raises UsageError, NoSuchSession, SessionBusy, JournalDamaged.
     """
     shared = brought.shared
-    store = opened = None  # the store's thread loads SQLite while the rest is made
+    store = opened = servers = None  # the store's thread loads SQLite while the rest is made
     if which.kind != "memory":
         store = shared.store(settings.data) if shared else open_store(settings)
     try:
-        tools = _tools(settings, more, builtin(settings.web, settings.memory) if brought.builtin else ToolSet())
+        tools = builtin(settings.web, settings.memory) if brought.builtin else ToolSet()
+        connects = bool(settings.mcp) or any(entry.mcp for entry, _ in settings.hooks)
+        if not connects:
+            tools = _tools(settings, more, tools)
         journal = brought.journal or (opened := await find_journal(store, which, settings.workspace))
+        if connects:
+            servers, tools = await _with_servers(settings, place(settings, journal)[1], more, tools, brought.builtin)
         notice = await store.ready() if store else ""
         notices = (notice,) if notice else ()
-        return await _furnish(_Order(settings, which, store, journal, tools, can_ask, model, notices, brought))
+        order = _Order(settings, which, store, journal, tools, can_ask, model, notices, brought, servers)
+        return await _furnish(order)
     except BaseException:
+        if servers is not None:
+            await servers.close()
         if store is not None and shared is None:
             await store.close()
         elif opened is not None:
             await opened.close()
+        raise
+
+
+async def _with_servers(
+    settings: Settings, root: str, more: Sequence[Tool], tools: ToolSet, offering: bool
+) -> tuple[Servers, ToolSet]:
+    """The session's MCP servers, and the tools on offer with theirs. Raises UsageError."""
+    from noria.app.servers import connected, named
+
+    servers, theirs = await connected(settings, root, offering)
+    try:
+        known = msgspec.structs.replace(settings, tools=named(settings.tools, theirs, servers))
+        if settings.tools and not known.tools:
+            return servers, ToolSet()
+        return servers, _tools(known, (*more, *theirs), tools)
+    except BaseException:
+        await servers.close()
         raise
 
 
@@ -182,6 +209,9 @@ async def _furnish(order: _Order) -> House:
     if bus.hooked is not None:
         bus.hooked.around(gate, toolbox, parts)
     notices = (*settings.notices, *order.notices, *moved, *guidance.notices, *_missing(order.tools))
+    if order.servers is not None:
+        notices = (*notices, *order.servers.notices)
+        order.servers.tell = bus.say
     new = not length(journal)
     driver, more = await _driver(order, shop, parts, opened, brought.shared.claims(root) if brought.shared else None)
     house = House(settings, session, driver, bus.record, (*notices, *more))
@@ -281,6 +311,9 @@ def _closing(order: _Order, house: House, shop: _Shop, current: Current) -> None
     for close in (store and not shared and store.close, order.journal.close, own and current.aclose):
         if close:
             house.closing.push_async_callback(close)
+    if order.servers is not None:
+        house.servers = order.servers
+        house.closing.push_async_callback(order.servers.close)
     house.closing.push_async_callback(shop.toolbox.close)
     if shop.bus.hooked is not None:
         house.closing.push_async_callback(shop.bus.hooked.close)
@@ -310,7 +343,7 @@ def _hooked(order: _Order, session: str, root: str, bus: RecordingBus) -> Hooked
         return None
     from noria.app.hooked import Hooked
 
-    return Hooked(order.settings, session, root, order.brought.hooks, bus.say)
+    return Hooked(order.settings, session, root, order.brought.hooks, bus.say, order.servers)
 
 
 def _tidy(house: House, outputs: SpillFolder, kept: bool) -> None:

@@ -18,8 +18,6 @@ from noria.core.errors import UsageError
 from noria.tools.memory import NOWHERE
 from noria.tools.web import USUAL
 
-LATER = ("mcp",)
-"""Keys that are read and checked, and that nothing uses yet."""
 APPROVED = "approved.toml"
 """The file in the user's configuration folder that has the rules of every "always"."""
 PLAIN = frozenset(("HOME", "PATH", "USER", "LOGNAME", "SHELL", "PWD", "HOSTNAME", "TMPDIR", "LANG", "TERM", "TZ"))
@@ -50,7 +48,6 @@ def load(options: Options, env: Mapping[str, str]) -> Settings:
 
         rules = read_rules(found.sources, workspace)
     notices = [*found.notices]
-    notices += [f"{k} ({said_in(found.sources, k)}) is not built yet: left aside" for k in LATER if getattr(config, k)]
     hooks: tuple[tuple[HookEntry, str], ...] = ()
     if config.hooks:
         from noria.app.hook_list import configured

@@ -7,7 +7,7 @@ of a program. Must not know: how a hook is run, what its answer does.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 from typing import Any, Literal, get_args
 
 import msgspec
@@ -72,11 +72,8 @@ def configured(
     notices: list[str] = []
     for at, (entry, origin) in enumerate(found):
         where = f"hooks[{at}] ({origin})"
-        if entry.mcp:
-            raise UsageError(
-                f"{where}: mcp hooks are not built yet, and noria does not run without a guard that it was given: "
-                "take it out for now, or use command, url or python"
-            )
+        if entry.mcp and not all(part.strip() for part in entry.mcp.partition("/")):
+            raise UsageError(f"{where}: mcp = {entry.mcp!r} is not of the form server/tool")
         if entry.python and os.path.abspath(origin) == os.path.abspath(own):
             raise UsageError(f"{where}: a python hook is the user's own: move it to the user's config.toml")
         if entry.python and not _well_named(entry.python):
@@ -122,7 +119,7 @@ def listing(options: Options, env: Mapping[str, str]) -> list[Listed]:
 
     found = read(options, env)
     lines = [
-        _listed(entry, origin, trusted=True)
+        _listed(entry, origin, found.config.mcp, trusted=True)
         for entry, origin in zip(found.config.hooks, _origins(found.sources), strict=True)
     ]
     own = os.path.join(folder(options.workspace), ".noria", "config.toml")
@@ -132,19 +129,19 @@ def listing(options: Options, env: Mapping[str, str]) -> list[Listed]:
             entries = msgspec.convert(table, list[HookEntry])
         except (UsageError, msgspec.ValidationError) as error:
             raise UsageError(f"{own}: {str(error).splitlines()[0]}") from None
-        lines += [_listed(entry, own, trusted=False) for entry in entries]
+        lines += [_listed(entry, own, (), trusted=False) for entry in entries]
     return lines
 
 
-def _listed(entry: HookEntry, origin: str, *, trusted: bool) -> Listed:
+def _listed(entry: HookEntry, origin: str, servers: Container[str], *, trusted: bool) -> Listed:
     from noria.app.hooked import shown
     from noria.guard.hooks import CLOSING
 
     kind = next(kind for kind in ("command", "url", "python", "mcp") if getattr(entry, kind))
     closes = entry.on_error or ("deny" if entry.event in CLOSING else "allow")
     note = "" if trusted else "the workspace is not trusted: it is not run (noria trust)"
-    if kind == "mcp":
-        note = "mcp hooks are not built yet: noria does not run with it"
+    if kind == "mcp" and not note and entry.mcp.partition("/")[0] not in servers:
+        note = f"there is no MCP server {entry.mcp.partition('/')[0]}: it gives no verdict"
     elif entry.event == "SubagentStop":
         note = "there are no subagents yet: it is never run"
     return Listed(

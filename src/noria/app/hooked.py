@@ -1,7 +1,8 @@
 """The hooks of a session, put together: how each is run, and where in the session it is asked.
 
-Owns: the handlers (a command, an address, a function), what every input has, which parts get a hook around them. Must
-not know: what an answer means, what is done about it (guard/hooks.py and its neighbours).
+Owns: the handlers (a command, an address, a function; a server's tool is servers.py's), what every input has, which
+parts get a hook around them. Must not know: what an answer means, what is done about it (guard/hooks.py and its
+neighbours).
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ from noria.tools.process import Processes
 from noria.tools.result import ToolError
 
 if TYPE_CHECKING:
+    from noria.app.servers import Servers
     from noria.app.settings import HookEntry, Settings
     from noria.models.client import Completing
     from noria.runtime.driver import Driver, Parts
@@ -47,8 +49,13 @@ class Hooked:
     """The hooks of one session, and what runs them. Its processes are its own: they end with it, and no sandbox stands
     around them, for hooks are the user's programs and not the model's."""
 
-    def __init__(self, settings: Settings, session: str, root: str, given: Sequence[HookFunction], tell: Tell) -> None:
-        """`session`: its id; `root`: the workspace; `given`: hooks of a program that noria is built into."""
+    def __init__(
+        self, settings: Settings, session: str, root: str, given: Sequence[HookFunction], tell: Tell,
+        servers: Servers | None = None,
+    ) -> None:  # fmt: skip
+        """`session`: its id; `root`: the workspace; `given`: hooks of a program that noria is built into; `servers`:
+        of the session, where it has any."""
+        self._servers = servers
         self._settings, self._session, self._root = settings, session, root
         self._processes = Processes(environment(hide=settings.secrets))
         hooks = [self._configured(entry, origin) for entry, origin in settings.hooks]
@@ -67,7 +74,7 @@ class Hooked:
         self._begun = False
         self._ended: Ended | None = None  # how the turn before ended, as far as was seen
         self._contexts: list[str] = []  # what was said of the session, for the first prompt
-        self._scripts = {entry.command: _scripts(entry.command, root) for entry, _ in settings.hooks if entry.command}
+        self._scripts = {entry.command: scripts(entry.command, root) for entry, _ in settings.hooks if entry.command}
 
     # -- around the parts ----------------------------------------------------------------------------------------
 
@@ -167,16 +174,18 @@ class Hooked:
             run = partial(self._command, entry)
         elif entry.url:
             run = partial(_post, entry)
+        elif entry.mcp:
+            run = partial(self._servers.answer, entry) if self._servers else _unconnected
         else:
             run = partial(_call, entry.python, entry.timeout)
         return Hook(
             event=entry.event, matcher=entry.matcher, on_error=entry.on_error, origin=origin, run=run,
-            name=shown(entry.command or entry.url or entry.python),
+            name=shown(entry.command or entry.url or entry.python or entry.mcp),
         )  # fmt: skip
 
     async def _command(self, entry: HookEntry, data: bytes, variables: Mapping[str, str]) -> Answer:
         """A shell command in the workspace, with the JSON on its standard input."""
-        changed = next((p for p, digest in self._scripts[entry.command].items() if _digest(p) != digest), "")
+        changed = next((p for p, was in self._scripts[entry.command].items() if digest(p) != was), "")
         if changed:
             return Answer(failed=f"{changed} is not as it was when the session began: look at it, then begin a new one")
         env = {**variables, "NORIA_PROJECT_DIR": self._root, "CLAUDE_PROJECT_DIR": self._root}
@@ -199,7 +208,7 @@ class Hooked:
         return Answer(done.code, done.out.decode("utf-8", "replace"), err)
 
 
-def _scripts(command: str, root: str) -> dict[str, str]:
+def scripts(command: str, root: str) -> dict[str, str]:
     """The scripts of the workspace that a hook's command names, with their digests. A hook runs outside of the sandbox:
     what the model writes into its script in the meantime is not run. (Other files may be its logs.)"""
     from noria.app.trust import named_files
@@ -209,10 +218,11 @@ def _scripts(command: str, root: str) -> dict[str, str]:
             return path.endswith(SCRIPTS) or os.access(path, os.X_OK) or file.read(2) == b"#!"
         return False
 
-    return {path: _digest(path) for path in named_files(command, root) if is_script(path)}
+    return {path: digest(path) for path in named_files(command, root) if is_script(path)}
 
 
-def _digest(path: str) -> str:
+def digest(path: str) -> str:
+    """The digest of a file's content; empty where it cannot be read."""
     from hashlib import sha256
 
     try:
@@ -229,6 +239,11 @@ def shown(text: str) -> str:
         scheme, _, rest = text.partition("://")
         text = f"{scheme}://{rest.partition('?')[0].rpartition('@')[2]}"
     return text if len(text) <= 80 else f"{text[:77]}..."
+
+
+async def _unconnected(data: bytes, variables: Mapping[str, str]) -> Answer:
+    """A hook that is a tool of a server, where there are none."""
+    return Answer(failed="its MCP server is not there")
 
 
 async def _nothing(effect: int, call: object, args: str) -> None:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from noria.app.hooked import Hooked
     from noria.app.learned import Windows
     from noria.app.modes import Modes
+    from noria.app.servers import Servers
     from noria.app.settings import Settings
     from noria.app.tasks import TaskNews
     from noria.guard.gates import Gates
@@ -73,6 +74,7 @@ class House:
         self.toolbox: Toolbox | None = None
         self.gate: Gates | None = None
         self.hooked: Hooked | None = None
+        self.servers: Servers | None = None
         self.begins = "resume"  # how its beginning is told to hooks
         self.keep: Callable[[bytes, str], str] | None = None  # an attachment's bytes and type; its digest
         self.modes: Modes | None = None
@@ -130,9 +132,11 @@ class House:
             rest()
 
     def kill(self) -> None:
-        """End all processes of the tools and hooks at once."""
+        """End all processes of the tools, hooks and servers at once."""
         if self.hooked is not None:
             self.hooked.kill()
+        if self.servers is not None:
+            self.servers.kill()
         if self.toolbox is not None:
             self.toolbox.processes.kill()
 

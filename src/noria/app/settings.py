@@ -5,7 +5,7 @@ Owns: their shape and built-in values. Must not know: where a value came from.
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, TypeAlias, get_args
+from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias, get_args
 
 import msgspec
 
@@ -15,6 +15,9 @@ from noria.models.idle import Idle
 from noria.models.profiles import Changes
 from noria.tools.memory import NOWHERE, Memory
 from noria.tools.web import USUAL, Web
+
+if TYPE_CHECKING:
+    from noria.agents.definition import Definition
 
 Dialect: TypeAlias = Literal["chat", "responses", "messages", "gemini"]
 RuleKind: TypeAlias = Literal["allow", "ask", "deny"]
@@ -109,16 +112,30 @@ class HookEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class McpEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A `[mcp.NAME]` table: a server that is started with `command`, or one at `url`. Raises ValueError for both."""
+    """A `[mcp.NAME]` table: a server that is started with `command`, or one at `url`. `startup_timeout`: seconds until
+    its tools are known; `timeout`: seconds of one call. Raises ValueError."""
 
     command: list[str] = []
     env: dict[str, str] = {}
     url: str = ""
     headers: dict[str, str] = {}
+    startup_timeout: Annotated[float, msgspec.Meta(gt=0, le=3_600)] = 10.0
+    timeout: Annotated[float, msgspec.Meta(gt=0, le=86_400)] = 600.0
 
     def __post_init__(self) -> None:
-        if bool(self.command) == bool(self.url):
+        if bool(self.command) == bool(self.url) or (self.command and not self.command[0].strip()):
             raise ValueError("a server has either command (a list of words) or url")
+        if self.url and not self.url.startswith(("http://", "https://")):
+            raise ValueError(f"{self.url!r} is no address: write it like https://host/mcp")
+
+
+class AgentEntry(msgspec.Struct, frozen=True):
+    """An agent that can be started: what its file says, the models that it asks (none: those of who starts it), and the
+    rules that it has beside theirs."""
+
+    definition: Definition
+    models: tuple[Endpoint, ...] = ()
+    rules: tuple[Said, ...] = ()
 
 
 class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -155,11 +172,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Everything a run is told. Limits are of a turn, 0 is none; `max_cost` in US dollars, `max_time` in seconds.
     `folders`: real paths that count as inside beside the workspace. `tools` empty: all.
     `system` replaces the prompt's base text, `persona` is appended to it. `secrets`: the variables
-    that keys were taken from, which commands do not get to see. `mcp`: kept for what will use it. `hooks`:
+    that keys were taken from, which commands do not get to see. `mcp`: the servers of tools, by name. `hooks`:
     each with the name of what it was said in. `debug`: a file that requests are logged to. `config_folder`: the
     user's, whose AGENTS.md counts everywhere (empty: none). `trusted`: what the workspace itself brings (servers,
     hooks, scripts of skills) may be used. `sandbox_memory`: MB that each process in the sandbox may have, 0 is no
-    limit."""
+    limit. `agents`: whom the model may have do a task."""
 
     models: tuple[Endpoint, ...]
     workspace: str
@@ -191,6 +208,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     memory: Memory = NOWHERE
     trusted: bool = False
     approver: Endpoint | None = None
+    agents: tuple[AgentEntry, ...] = ()
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):

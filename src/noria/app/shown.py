@@ -12,7 +12,7 @@ from typing import get_args, get_type_hints
 import msgspec
 
 from noria.app import given
-from noria.app.config import FLAGS, LATER, Found, folder, gather, said_in
+from noria.app.config import FLAGS, Found, folder, gather, said_in
 from noria.app.endpoint import flagged, resolve, usual_key
 from noria.app.mistakes import dotted, line_of, mistakes, nearest, placed
 from noria.app.settings import Config, HookEntry, McpEntry, ModelEntry, Options
@@ -146,9 +146,9 @@ def check(options: Options, env: Mapping[str, str]) -> Checked:
 
         problems += wrong_rules(found.sources, folder(options.workspace))
     notes += [
-        f"{said_in(found.sources, k)}: {k} is kept, but not built yet: it has no effect"
-        for k in LATER
-        if getattr(config, k)
+        f"{said_in(found.sources, 'hooks')}: the hook mcp = {entry.mcp!r} names a server that no [mcp.NAME] table has"
+        for entry in config.hooks
+        if entry.mcp and entry.mcp.partition("/")[0] not in config.mcp
     ]
     try:
         given.web(config, env)
@@ -261,13 +261,15 @@ MEANS: dict[str, str] = {
     "hooks.url": "an address that the JSON is posted to, instead of a command",
     "hooks.headers": "more headers of that request",
     "hooks.python": "a function, module:function, instead of a command; in the user's configuration only",
-    "hooks.mcp": "a tool of an MCP server, instead of a command; not built yet",
+    "hooks.mcp": "server/tool, a tool of an MCP server, instead of a command: the JSON is its arguments",
     "hooks.timeout": "seconds it may take",
     "hooks.on_error": "what it means that the hook gave no verdict; unset: before a tool and a model it is a block",
     "mcp.NAME.command": "the words of the command that starts the server",
     "mcp.NAME.env": "variables that the server is started with",
     "mcp.NAME.url": "the address of a server that is running",
     "mcp.NAME.headers": "headers of each request to it",
+    "mcp.NAME.startup_timeout": "seconds until its tools are known; a session begins without one that takes longer",
+    "mcp.NAME.timeout": "seconds that one call may take",
 }
 
 

@@ -176,7 +176,7 @@ class Processes:
         if len(command.encode("utf-8", "replace")) + len(HOLD) + len(TELL) > LONGEST:
             raise ToolError("the command is longer than 128 kB: write it to a file with write_file, then run that")
         mark = self._next_mark()
-        shell = self._find_shell()
+        shell = self.shell
         output = Output(spill, spill.path(f"{name}-{mark}.txt") if spill else "")
         argv = [os.path.basename(shell), "-c", HOLD + command]
         return self._start(argv, shell, cwd, mark, output, held=True, told=told, env=env, unboxed=unboxed)
@@ -191,20 +191,24 @@ class Processes:
         held: bool = False,
         env: Mapping[str, str] | None = None,
         data: bytes = b"",
+        stdin: int = -1,
+        passed: tuple[int, ...] = (),
     ) -> Held[S]:
         """Start a program (`argv[0]`: its absolute path) in the folder `cwd`, with no shell.
 
         It runs at once unless `held`; its output is taken from `run` on. What it writes to stderr goes to `errors`,
         or where the output goes. `env`: variables beside those of every command, or instead of them. `data`: what it
-        reads from its standard input (not where it is held), else nothing. Raises ToolError where it cannot be started.
+        reads from its standard input (not where it is held), else nothing; or `stdin`: a descriptor that it reads from.
+        `passed`: descriptors that it inherits. Both stay the caller's. Raises ToolError where it cannot be started.
         """
         if any("\0" in word for word in argv):
             raise ToolError("an argument of a program cannot hold a NUL character")
         mark, program = self._next_mark(), argv[0]
         if held:
-            program = self._find_shell()
+            program = self.shell
             argv = [os.path.basename(program), "-c", HOLD_PROGRAM, program, *argv]
-        return self._start(argv, program, cwd, mark, output, errors, held=held, env=env or {}, data=data)
+        return self._start(argv, program, cwd, mark, output, errors, held=held, env=env or {}, data=data,
+                           stdin=stdin, passed=passed)  # fmt: skip
 
     async def collect(
         self,
@@ -239,6 +243,8 @@ class Processes:
         told: Told | None = None,
         env: Mapping[str, str] | None = None,
         data: bytes = b"",
+        stdin: int = -1,
+        passed: tuple[int, ...] = (),
         unboxed: bool = False,
     ) -> Held[S]:
         marks = f"{self._outer},{mark}" if self._outer else mark
@@ -252,7 +258,7 @@ class Processes:
                     reading, writing = _pipe(opened, roomy=sink is output)
                     sinks[reading] = sink
                     ends.append(writing)
-            stdin, go = _pipe(opened) if held else (_input(data, opened), -1)
+            stdin, go = _pipe(opened) if held else (stdin if stdin >= 0 else _input(data, opened), -1)
             preamble = HOLD if held else ""
             if told is not None:
                 preamble += TELL % ends[-1]
@@ -266,7 +272,7 @@ class Processes:
                     stdin,
                     ends[0],
                     ends[0] if errors is None else ends[1],
-                    (ends[-1],) if told is not None else (),
+                    (*passed, ends[-1]) if told is not None else passed,
                     unboxed,
                 )
             )
@@ -289,7 +295,9 @@ class Processes:
         self._count += 1
         return f"{self._token}x{self._count}"
 
-    def _find_shell(self) -> str:
+    @property
+    def shell(self) -> str:
+        """The shell of every command: the path of bash, or of sh. Raises ToolError where there is none."""
         self._shell = self._shell or _find_shell()
         return self._shell
 

@@ -1,0 +1,1 @@
+"""Servers of tools that speak MCP (Model Context Protocol): started, asked, restarted, ended."""
