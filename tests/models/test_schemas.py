@@ -186,6 +186,17 @@ CASES: dict[str, tuple[Any, list[Any]]] = {
     "a reference that leads nowhere": ({"properties": {"a": {"$ref": "other.json"}, "b": {"$ref": "#/$defs/no"}}}, []),
     "a reference and more": ({"properties": {"a": {"$ref": "#/$defs/n", "description": "the n", "maximum": 9}},
                               "$defs": {"n": {"type": "integer"}}}, [{"a": 3}]),
+    "references by anchor, by id, with odd characters": (
+        {"$id": "https://tools/s.json", "properties": {
+            "a": {"$ref": "#text"}, "b": {"$ref": "https://tools/s.json#/$defs/n"}, "c": {"$ref": "n.json"},
+            "d": {"$ref": "#/$defs/a%20b"}, "e": {"$ref": "#/$defs/x~1y"}, "f": {"$ref": "#/properties/a"}},
+         "$defs": {"t": {"$anchor": "text", "type": "string"}, "n": {"$id": "n.json", "type": "integer"},
+                   "a b": {"type": "boolean"}, "x/y": {"type": "null"}}},
+        [{"a": "x", "b": 1, "c": 2, "d": True, "e": None, "f": "y"}]),
+    "references that are dynamic": (
+        {"$dynamicAnchor": "node", "type": "object", "properties": {
+            "n": {"type": "integer"}, "more": {"type": "array", "items": {"$dynamicRef": "#node"}}}},
+        [{"n": 1, "more": [{"n": 2, "more": []}]}]),
     "round": ({"properties": {"a": {"$ref": "#/$defs/a"}},
                "$defs": {"a": {"$ref": "#/$defs/b"}, "b": {"$ref": "#/$defs/a"}}}, []),
 }  # fmt: skip
@@ -225,6 +236,19 @@ def test_what_the_server_cannot_hold_is_said() -> None:
     }
     long = mended({"properties": {"n": {"enum": list(range(1_000))}}}, "gemini")["properties"]["n"]["description"]
     assert len(long) < 310 and long.endswith("…)")
+
+
+def test_references_keep_what_they_point_to() -> None:
+    """However they name it; one that is not understood would take anything, or what was never meant."""
+    found = mended(CASES["references by anchor, by id, with odd characters"][0])["properties"]
+    assert [found[name]["type"] for name in "abcdef"] == ["string", "integer", "integer", "boolean", "null", "string"]
+    inner = mended(CASES["references that are dynamic"][0])["properties"]["more"]["items"]
+    assert inner["properties"]["n"] == {"type": "integer"}
+
+
+def test_a_property_that_may_not_be_is_not_told_of() -> None:
+    schema = {"type": "object", "properties": {"a": {"type": "string"}, "never": False}, "additionalProperties": False}
+    assert mended(schema)["properties"] == {"a": {"type": "string"}}
 
 
 def test_a_union_at_the_top_keeps_what_all_branches_say() -> None:

@@ -40,6 +40,7 @@ KEPT = frozenset(
 )
 """The keywords of a mended schema, in any style; what else JSON Schema has is said by these, or loosened."""
 GEMINI = KEPT - {"additionalProperties", "exclusiveMinimum", "exclusiveMaximum", "multipleOf", "uniqueItems"}
+REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
 UNROLLED = 2  # how often a definition may stand inside itself
 DEEPEST = 30
 MOST = 2_000  # nodes of one schema; what is beyond them is loosened
@@ -120,9 +121,10 @@ class _Mender:
     """Mends one schema. `root` is where its references point to."""
 
     def __init__(self, root: object, style: Style) -> None:
-        self._root = root if isinstance(root, dict) else {}
+        self._root: Schema = root if isinstance(root, dict) else {}
         self._style = style
         self._nodes = 0
+        self._names: dict[str, object] | None = None
 
     def top(self) -> Schema:
         """The whole: an object's schema, without a union at the top."""
@@ -162,7 +164,7 @@ class _Mender:
             elif key == "additionalProperties":
                 self._others(given, found, (*way, ""))
             elif key == "properties" and isinstance(value, dict):
-                found[key] = {k: self._node(v, (*way, "")) for k, v in value.items() if isinstance(k, str)}
+                found[key] = {k: self._node(v, (*way, "")) for k, v in value.items() if v is not False}
             elif key in CHECKS and CHECKS[key](value):
                 found[key] = distinct(value) if key in ("enum", "required") else value
         found = simple_union(found)
@@ -173,19 +175,27 @@ class _Mender:
     def _parts(self, given: Schema, way: tuple[str, ...]) -> list[Schema]:
         """What has to be fulfilled as well: what a reference points to, and the schemas of allOf."""
         parts: list[Schema] = []
-        name = given.get("$ref")
-        if isinstance(name, str) and way.count(name) <= UNROLLED:
-            parts.append(self._node(self._target(name), (*way, name)))
+        for word in REFERENCES:
+            name = given.get(word)
+            if isinstance(name, str) and way.count(name) <= UNROLLED:
+                parts.append(self._node(self._target(name), (*way, name)))
         every = given.get("allOf")
         parts += [self._node(each, (*way, "")) for each in (every if isinstance(every, list) else ())]
         return parts
 
     def _target(self, name: str) -> object:
-        """What a reference of this document points to; anything, where it leads nowhere."""
-        if not name.startswith("#"):
-            return {}
+        """What a reference within this document points to: by a path, an anchor or an id; anything, where it leads
+        nowhere."""
+        from urllib.parse import unquote, urljoin  # few schemas have references
+
+        place, _, path = name.partition("#")
         target: object = self._root
-        for word in name[1:].split("/")[1:]:
+        if place:
+            target = self._named().get(place, self._named().get(urljoin(self._base, place), {}))
+        path = unquote(path)
+        if path and not path.startswith("/"):
+            return self._named().get(f"#{path}", {})
+        for word in path.split("/")[1:]:
             word = word.replace("~1", "/").replace("~0", "~")
             if isinstance(target, dict):
                 target = target.get(word, {})
@@ -194,6 +204,29 @@ class _Mender:
             else:
                 return {}
         return target
+
+    @property
+    def _base(self) -> str:
+        identity = self._root.get("$id", self._root.get("id"))
+        return identity if isinstance(identity, str) else ""
+
+    def _named(self) -> dict[str, object]:
+        """The schemas of this document that have a name of their own: `#anchor`, or an id."""
+        if self._names is None:
+            from urllib.parse import urljoin
+
+            self._names, rest = {}, [self._root]
+            while rest:
+                node = rest.pop()
+                for word, value in node.items():
+                    rest += [each for each in (value if isinstance(value, list) else [value]) if isinstance(each, dict)]
+                    if not isinstance(value, str):
+                        continue
+                    if word in ("$anchor", "$dynamicAnchor"):
+                        self._names[f"#{value}"] = node
+                    elif word in ("$id", "id"):
+                        self._names[value] = self._names[urljoin(self._base, value)] = node
+        return self._names
 
     def _items(self, given: Schema, found: Schema, way: tuple[str, ...]) -> None:
         """What is in an array; of a tuple, any of its places' schemas in any place."""
