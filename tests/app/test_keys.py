@@ -176,3 +176,36 @@ def test_no_price_is_negative(tmp_path: Path, what: str) -> None:
     text = ", ".join(f"{k} = {v}" for k, v in price.items())
     with pytest.raises(UsageError, match=f"models.a.price.{what} must not be negative"):
         settings(tmp_path, f"key_env = 'A'\nprice = {{{text}}}", A="k")
+
+
+@pytest.mark.parametrize(
+    ("prints", "said"),
+    [
+        ("sk-live-0123456789abcdef", "[...]"),
+        ("no entry for s3cr3t-token-value", "no entry for [...]"),
+        ("token=abcdefgh is not valid", "token=[...] is not valid"),
+        ("Error: anthropic is not in the password store.", "Error: anthropic is not in the password store."),
+        ("cannot read /home/ada/.keys2/anthropic-key-1", "cannot read /home/ada/.keys2/anthropic-key-1"),
+        ("see https://vault.example/v1/sys2 for help", "see https://vault.example/v1/sys2 for help"),
+    ],
+)
+def test_what_a_command_says_when_it_fails_may_be_the_key(tmp_path: Path, prints: str, said: str) -> None:
+    command = f"sh -c 'echo \"{prints}\" >&2; exit 3'"
+    with pytest.raises(UsageError) as caught:
+        settings(tmp_path, f"key_command = {msgspec.json.encode(command).decode()}")
+    assert f"it ended with 3 ({said})" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("reason", "detail", "line"),
+    [
+        ("bad_request", "the certificate of h is not trusted: name its file in SSL_CERT_FILE", None),
+        ("bad_request", "h answered 307: it redirects to https://h/v2: set base_url to that address", None),
+        ("bad_request", "h answered 400: no", "h answered 400: no: check that it speaks the chat dialect and knows m"),
+        ("quota", "h answered 429: Used up.", "h answered 429: Used up: top it up, or choose another --model"),
+    ],
+)
+def test_advice_is_given_once(tmp_path: Path, reason: str, detail: str, line: str | None) -> None:
+    env = {"NORIA_HOME": str(tmp_path), "OPENAI_API_KEY": "k"}
+    got = load(Options(workspace=str(tmp_path), model="chat:m", base_url="http://h/v1"), env)
+    assert explain(reason, detail, got.models[0]) == (line or detail)

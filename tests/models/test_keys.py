@@ -81,7 +81,8 @@ class Asker:
 @pytest.mark.parametrize(
     ("answer", "why"),
     [
-        (LIMIT_60, "limits key 1 of 2 for 60 s"), (LIMIT, "limits key 1 of 2"), (BAD, "refused key 1 of 2"),
+        (LIMIT_60, "limits key 1 of 2 for 60 s"), (LIMIT, "limits key 1 of 2"),
+        (DAY, "limits key 1 of 2 for 86,400 s"), (BAD, "refused key 1 of 2"),
         (http(b"", 403), "refused key 1 of 2"), (SPENT, "has no quota left for key 1 of 2"),
     ],
 )  # fmt: skip

@@ -35,6 +35,9 @@ TEXTS: dict[str, tuple[str, str]] = {
     "cut": ("the answer was cut at the output limit, three times", "raise max_output_tokens, or ask for less at once"),
 }
 
+NAMED = ("base_url", "SSL_CERT_FILE", "the proxy")
+"""What a failure's own words name where they say what to do: no other advice stands beside that."""
+
 
 def explain(reason: str, detail: str, endpoint: Endpoint, wait: int = 0) -> str:
     """The line for a turn that failed for `reason`; `detail` are the provider's or the transport's words, if any.
@@ -50,9 +53,11 @@ def explain(reason: str, detail: str, endpoint: Endpoint, wait: int = 0) -> str:
     url = shown_url(endpoint.base_url)
     key = endpoint.key_from or f"{USUAL.get(endpoint.dialect, USUAL['chat'])[2]} (or key_env of the model)"
     names = {"model": endpoint.model, "url": url, "dialect": endpoint.dialect, "key": key}
-    said = " ".join(detail.split())[:500] if reason not in ("repeated", "cut", "stopped") else ""
+    said = " ".join(detail.split())[:500].rstrip(".") if reason not in ("repeated", "cut", "stopped") else ""
     if said and not said.startswith("blocked by ") and url.split("/")[2] not in said:
         said = f"{url}: {said}"
+    if reason in ("bad_request", "network") and any(word in said for word in NAMED):
+        return said
     return f"{said or what.format(**names)}: {advice.format(**names)}"
 
 

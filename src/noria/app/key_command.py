@@ -8,6 +8,7 @@ for it may have to ask a person at the terminal (a password manager); asked agai
 from __future__ import annotations
 
 import os
+import re
 import selectors
 import shlex
 import subprocess
@@ -28,7 +29,9 @@ def ask(name: str, command: str) -> str:
     except IndexError:
         raise _failed(name, "it is blank") from None
     except (OSError, ValueError) as error:
-        raise _failed(name, f"{command!r} cannot be started ({getattr(error, 'strerror', None) or error})") from None
+        raise _failed(
+            name, f"{veiled(command)!r} cannot be started ({getattr(error, 'strerror', None) or error})"
+        ) from None
     try:
         out, err = _printed(process, time.monotonic() + PATIENCE)
         status = process.poll()
@@ -39,7 +42,7 @@ def ask(name: str, command: str) -> str:
         for pipe in (process.stdout, process.stderr):
             if pipe:
                 pipe.close()
-    said = err.decode("utf-8", "replace").strip().rpartition("\n")[2].strip()[:200]
+    said = veiled(err.decode("utf-8", "replace").strip().rpartition("\n")[2].strip()[:200])
     about = f" ({said})" if said else ""
     if status is None:
         long = len(out) >= MOST or len(err) >= MOST
@@ -50,6 +53,13 @@ def ask(name: str, command: str) -> str:
     if not key:
         raise _failed(name, f"it printed nothing{about}")
     return key
+
+
+def veiled(text: str) -> str:
+    """The text without what may be a secret: a long word with letters and digits that is no path and no address, and
+    what follows a word for a secret. A command may print the key where an explanation is looked for."""
+    text = re.sub(r"(?i)\b(\w*(?:key|token|secret|passw\w*|bearer)\s*[=:]\s*|bearer\s+)\S{6,}", r"\1[...]", text)
+    return re.sub(r"(?<!\S)(?![./~]|\w+://)(?=\S*\d)(?=\S*[A-Za-z])\S{12,}", "[...]", text)
 
 
 def _failed(name: str, what: str) -> UsageError:

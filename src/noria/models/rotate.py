@@ -110,8 +110,13 @@ def _what(failure: Failure, number: str) -> str:
         case "quota":
             return f"has no quota left for {number}"
         case _:
-            wait = f" for {failure.retry_after / 1_000:.3g} s" if failure.retry_after else ""
+            wait = f" for {seconds(failure.retry_after)}" if failure.retry_after else ""
             return f"limits {number}{wait}"
+
+
+def seconds(ms: int) -> str:
+    """A wait for people: `0.5 s`, `86,400 s`."""
+    return f"{ms / 1_000:,.0f} s" if ms >= 10_000 else f"{ms / 1_000:.3g} s"
 
 
 def _last(ring: Ring, model: str, failure: Failure, now: float) -> Failure:
