@@ -236,6 +236,17 @@ def test_a_reply_that_dies_is_discarded_and_told_once_more(house: House, server:
     assert len(of(lines, "step")) == 2, "another attempt is no other step"
 
 
+@pytest.mark.seed("I10")
+def test_another_model_that_is_asked_from_now_on_is_told_where_it_begins(house: House, server: ModelServer) -> None:
+    """I10: with the reason, and once: before the text of the fallback's reply."""
+    server.faults = lambda request: "quota" if request.model == "scripted" else None
+    lines = read(house.run("-p", "x", *GOAL, *STREAM, "--fallback-model", "chat:other").out)
+    (told,) = [line for line in of(lines, "notice") if "chat:other" in line["text"]]
+    assert told["level"] == "warning" and told["text"].startswith("quota (") and "quota, please" in told["text"]
+    assert kinds(lines).index("text_delta") > lines.index(told)
+    assert lines[-1]["outcome"] == "completed" and len(of(lines, "step")) == 2
+
+
 def test_a_limit_concludes(house: House, server: ModelServer) -> None:
     ran = house.run("-p", "x", *GOAL, *STREAM, "--max-steps", "1")
     lines = read(ran.out)

@@ -89,8 +89,7 @@ class Progress:
                     self._calls[effect.id] = call
                 case fx.CallModel(model=place):
                     if place > self._place:
-                        why = f"{_why(item.event)}: " if isinstance(item.event, ev.Failed) else ""
-                        self.notice(f"{why}going on with {item.state.models[place].name}", "warning")
+                        self.notice(elsewhere(item.event, item.state.models[place].name), "warning")
                     self._place = place
                 case _:
                     pass
@@ -140,6 +139,11 @@ class Progress:
 
             for text in changed(all_unified(edits), MANY):
                 self.line(f"      {text}")
+
+
+def elsewhere(event: ev.Event, name: str) -> str:
+    """That another model of the chain is asked from now on, and why."""
+    return f"{_why(event)}: going on with {name}" if isinstance(event, ev.Failed) else f"going on with {name}"
 
 
 def _why(event: ev.Failed) -> str:

@@ -14,7 +14,7 @@ import msgspec
 
 from noria.app.report import Report
 from noria.cli.lines import Writer
-from noria.cli.progress import headline
+from noria.cli.progress import elsewhere, headline
 from noria.core import effects as fx
 from noria.core import events as ev
 from noria.core.content import Call, Result, Usage
@@ -45,6 +45,7 @@ class Stream:
         """The session as it is found: what is before it is not told again."""
         self._session, self._turns, self._count = session, state.turns, state.count
         self._step = (state.turns, state.turn.steps if state.turn else 0)
+        self._place = state.turn.place if state.turn else 0
         if isinstance(state.phase, Executing):
             self._open = {slot.call.id: slot.call for slot in state.phase.slots if slot.result is None}
 
@@ -138,7 +139,7 @@ class Stream:
         if usage != Usage():
             self._usage(state, usage)
         self._results(state)
-        self._progress(state, effects)
+        self._progress(event, state, effects)
 
     def _replied(self, event: ev.Replied) -> None:
         reply = mint(event.reply, event.effect)
@@ -200,13 +201,16 @@ class Stream:
             more["diff"] = all_unified(edits)
         self.emit("tool_result", id=call.id, tool=call.name, status=result.status, text=result_text(result), **more)
 
-    def _progress(self, state: State, effects: tuple[fx.Effect, ...]) -> None:
-        """A turn, or a step, that begins."""
+    def _progress(self, event: ev.Event, state: State, effects: tuple[fx.Effect, ...]) -> None:
+        """A turn, or a step, that begins; another model that is asked from now on."""
         if state.turns > self._turns:
             self._turns = state.turns
             self.emit("turn", turn=state.turns)
         for effect in effects:
             if isinstance(effect, fx.CallModel) and state.turn:
+                if effect.model > self._place:
+                    self.notice(elsewhere(event, state.models[effect.model].name), "warning")
+                self._place = effect.model
                 here = (state.turns, state.turn.steps + 1)
                 if here != self._step or effect.calls == "forbidden":
                     self._step = here
