@@ -202,7 +202,7 @@ class Responses(Spoken[Kept, Items]):
         data = f"data:{part.media_type};base64,{self._pictures.base64(part)}"
         if part.media_type == PDF:
             return b'{"type":"input_file","filename":"document.pdf","file_data":' + quoted(data) + b"}"
-        return b'{"type":"input_image","image_url":' + quoted(data) + b"}"
+        return b'{"type":"input_image","detail":"auto","image_url":' + quoted(data) + b"}"
 
     def _tool(self, tool: ToolSpec) -> bytes:
         """`strict` is said because it is the API's default, which demands schemas without optional fields."""
