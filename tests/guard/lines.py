@@ -18,7 +18,7 @@ RULES: tuple[tuple[str, str], ...] = (
     ("allow", "run_command(sudo systemctl restart *)"),
     ("allow", "run_command(./run.sh *)"),
     ("allow", "run_command(npx eslint *)"),
-    ("allow", r"run_command(expr 2 \* 3)"),
+    ("allow", r"run_command(dc 2 \* 3)"),
     ("allow", "run_command(date -s now && hwclock -w)"),
     ("allow", "write_file(out/**)"),
     ("deny", "run_command(rm *)"),
@@ -110,7 +110,7 @@ python -m pytest -q tests/a.py::b
 sudo systemctl restart nginx
 ./run.sh --fast
 npx eslint src
-expr 2 \* 3
+dc 2 \* 3
 date -s now && hwclock -w
 git log | wc -l
 git fetch | grep -c x
@@ -236,7 +236,7 @@ chroot / make
 ssh h make
 strace make
 builtin cd src && make
-diff <(git show HEAD:a) <(git show HEAD~1:a)
+diff <(git show HEAD:a) <(python a)
 sudo -n systemctl restart a
 watch make
 parallel make ::: a b
@@ -344,14 +344,14 @@ crontab -
 mapfile -t a < a
 read -ra x < a
 printf -v x %s a
-set -e; make
+set -a; make
 ulimit -n 5; make
 exec 3<> a; make
 make 3<&0 | tar x
 npx prettier src
 date -s now
 hwclock -w
-expr 2 x 3
+dc 2 x 3
 ls *.py | wc -l > b
 tar x extglob@(a|b)
 """.strip()

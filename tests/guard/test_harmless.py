@@ -120,7 +120,6 @@ find $x
 sort -o x f
 sort -ro x f
 sort --outp=x a
-sort *
 sort "$f"
 sort --compress-program=./h.sh a
 uniq a b
@@ -237,7 +236,7 @@ alias ls=rm
 export A=1
 declare -x A=1
 unset A
-set -e
+set -a
 printf -v PATH x
 printf "$x"
 coproc ls
@@ -457,3 +456,72 @@ def test_a_file_s_size_is_no_repository(tmp_path: Path) -> None:
     (work / "big").write_bytes(bytes(0xE000))
     subprocess.run(["git", "add", "big"], cwd=work, check=True)
     assert asked("git status", work) == ""
+
+
+@pytest.mark.case("E02")
+@pytest.mark.parametrize("hook", ["post-index-change", "fsmonitor-watchman"])
+def test_a_repository_with_a_hook_that_showing_runs(tmp_path: Path, hook: str) -> None:
+    """`git status` writes the index where a file only looks changed, and runs that hook: it is seen to."""
+    work, other = tmp_path / "work", tmp_path / "other"
+    name = ("-c", "user.name=x", "-c", "user.email=x@y")
+    subprocess.run(["git", "init", "-q", str(work)], check=True)
+    (work / "f").touch()
+    subprocess.run(["git", "add", "f"], cwd=work, check=True)
+    subprocess.run(["git", *name, "commit", "-q", "-m", "x"], cwd=work, check=True)
+    subprocess.run(["git", "worktree", "add", "-q", str(other)], cwd=work, check=True, capture_output=True)
+    assert asked("git status", work) == asked("git diff", other) == ""
+    place = work / ".git/hooks" / hook
+    place.parent.mkdir(exist_ok=True)
+    place.write_text(f"#!/bin/sh\ntouch {tmp_path}/ran\n")
+    place.chmod(0o755)
+    os.utime(work / "f", (1, 1))
+    subprocess.run(["git", "status"], cwd=work, check=True, capture_output=True)
+    assert (tmp_path / "ran").exists() or hook != "post-index-change"
+    for line in ("git status", "git diff --stat", "git describe --dirty"):
+        assert asked(line, work)
+        assert asked(line, other)
+
+
+@pytest.mark.case("E02")
+def test_a_version_that_a_file_of_the_project_answers(workspace: Path) -> None:
+    """`cargo` is rustup's, which runs the toolchain of a folder of the project's where rust-toolchain.toml has one."""
+    for line in ("cargo --version", "rustc -V", "timeout 5 cargo --version"):
+        assert asked(line, workspace) == ""
+    (workspace / "rust-toolchain.toml").write_text('[toolchain]\npath = "x"\n')
+    for line in ("cargo --version", "cd src && rustc --version", "timeout 5 cargo --version"):
+        assert "says which" in asked(line, workspace)
+
+
+@pytest.mark.case("E03")
+def test_what_find_runs_comes_to_no_link_that_leads_out(tmp_path: Path) -> None:
+    """It follows none itself; `cat` of what it finds does."""
+    work, out = tmp_path / "work", tmp_path / "out"
+    (work / "sub").mkdir(parents=True)
+    out.write_text("x")
+    (work / "sub/in").symlink_to("../sub")
+    lines = ("find . -exec cat {} +", "find sub -exec grep -n x {} \\;", "cd sub && find -exec head {} \\;")
+    for line in lines:
+        assert asked(line, work) == ""
+    (work / "sub/x.txt").symlink_to(out)
+    for line in (*lines, "find . -name '*.txt' -exec cat {} +", "find . -not -name x.py -exec cat {} +"):
+        assert "which leads outside" in asked(line, work), line
+    for line in ("find . -type f -exec cat {} +", "find . -name '*.py' -exec cat {} +", "find . -exec echo {} +"):
+        assert asked(line, work) == "", line
+
+
+@pytest.mark.case("E02")
+def test_a_pattern_becomes_the_names_that_are_there(workspace: Path) -> None:
+    """One of them may look like an option, or be a second word where there should be one."""
+    for line in ("sort *", "grep x *", "md5sum *", "rg x *", "uniq src/*", "grep --include=*.py -r x .", "sort *.none"):
+        assert asked(line, workspace) == "", line
+    assert asked("uniq *", workspace)
+    (workspace / "-ob").touch()
+    for line in ("sort *", "tree *", "for d in src .; do cd $d; done; sort *"):
+        assert "so called" in asked(line, workspace), line
+    for line in ("sort ./*", "sort -- *", "cd src; sort ../*", "cat *"):
+        assert asked(line, workspace) == "", line
+    assert asked("cd src; cd ..; sort *", workspace)
+    (workspace / "--pre=x").touch()
+    assert "so called" in asked("rg x *", workspace)
+    (workspace / "src/--include=y.py").touch()
+    assert asked("cd src; grep --include=*.py -r x .", workspace) == ""

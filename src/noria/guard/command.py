@@ -94,6 +94,7 @@ NAMES_PROGRAM = re.compile(
 )
 """Variables whose value a shell, git or a pager runs."""
 
+_NO_PAGER = re.compile(r"(?:GIT_|MAN)?PAGER=(?:cat)?")  # it is shown as it is, which changes nothing
 # What is looked into; any other kind of node is unclear.
 _INSIDE = frozenset((
     "program", "list", "pipeline", "negated_command", "subshell", "compound_statement", "if_statement", "elif_clause",
@@ -320,7 +321,8 @@ class _Reader:
             match child.type:
                 case "variable_assignment":
                     name = child.child_by_field_name("name")
-                    assigned.append(text_of(name) if name else "")
+                    if not _NO_PAGER.fullmatch(text_of(child)):
+                        assigned.append(text_of(name) if name else "")
                 case "file_redirect" | "herestring_redirect" | "heredoc_redirect":
                     pass
                 case "command_name":

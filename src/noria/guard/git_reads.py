@@ -28,10 +28,13 @@ _GIT: dict[str, Bad] = {
 def git_reads(args: Sequence[Arg]) -> bool:
     """Whether git, with these arguments, only shows something."""
     rest = list(args)
-    while rest and rest[0].kind == "fixed" and rest[0].text in ("--no-pager", "-P", "--no-optional-locks", "-C"):
-        if rest.pop(0).text == "-C" and (not rest or rest.pop(0).kind != "fixed"):
-            return False
-    if not rest or rest[0].kind != "fixed":
+    while rest and rest[0].kind == "fixed" and rest[0].text in ("--no-pager", "-P", "--no-optional-locks", "-C", "-c"):
+        option = rest.pop(0).text
+        if option in ("-C", "-c"):
+            value = rest.pop(0) if rest else Arg("", "unknown")
+            if value.kind != "fixed" or (option == "-c" and not _SHOWN_SO.fullmatch(value.text)):
+                return False
+    if not rest or rest[0].kind != "fixed" or any(_SIGNED.search(a.text) for a in rest):
         return False
     name, rest = rest[0].text, rest[1:]
     if name in _GIT:
@@ -42,7 +45,7 @@ def git_reads(args: Sequence[Arg]) -> bool:
     listed = _GIT_LISTS.get(name)
     if listed is None:
         return False
-    if name in ("stash", "worktree", "reflog"):
+    if name in ("stash", "worktree", "reflog", "symbolic-ref"):
         return bool(listed(texts)) and _GIT["log"].allows(rest)
     return listed(texts)
 
@@ -65,9 +68,18 @@ def _git_tag(texts: Sequence[str]) -> bool:
 
 def _git_config(texts: Sequence[str]) -> bool:
     asks = [t for t in texts if t in ("--get", "--get-all", "--get-regexp", "--list", "-l")]
+    if len(texts) == 1 and re.fullmatch(r"[a-zA-Z]\w*\.\S+", texts[0]):
+        return True
     return (len(asks) == 1 or (not asks and texts[:1] in (["get"], ["list"]))) and _options(texts, _CONFIG, 3)
 
 
+# Settings that change how something is shown, no more.
+_SHOWN_SO = re.compile(
+    r"(?:color\.[\w.]+|core\.(?:quotepath|abbrev)|log\.(?:date|decorate|abbrevcommit)"
+    r"|diff\.(?:renames|algorithm|context|noprefix|mnemonicprefix))=[\w:%-]*",
+    re.IGNORECASE,
+)
+_SIGNED = re.compile(r"%G|%\(\*?signature")  # in a format: gpg is run
 _BRANCH = (
     r"-[arvl]+|--(list|all|remotes|show-current|verbose|column|no-color|color|ignore-case|abbrev=\d+|sort=\S+|format=.*"
     r"|(no-)?(contains|merged|points-at)(=.*)?)"
@@ -83,7 +95,8 @@ _GIT_LISTS: dict[str, Callable[[Sequence[str]], bool]] = {
         texts[:1] == ["get-url"] and _options(texts, "--all|--push")
     ),
     "config": _git_config,
-    "stash": lambda texts: texts[:1] == ["list"],
+    "stash": lambda texts: texts[:1] in (["list"], ["show"]),
+    "symbolic-ref": lambda texts: _options(texts, "--short|-q|--quiet", 1),
     "worktree": lambda texts: texts[:1] == ["list"] and len(texts) <= 2,
     "reflog": lambda texts: not texts or texts[0] == "show" or texts[0].startswith("-"),
 }  # fmt: skip
@@ -94,8 +107,9 @@ def git_folders(words: Sequence[Word]) -> list[str]:
     found: list[str] = []
     at = 1
     while at < len(words) and words[at].text.startswith("-"):
-        if words[at].text == "-C" and at + 1 < len(words):
+        if words[at].text in ("-C", "-c") and at + 1 < len(words):
             at += 1
-            found.append(words[at].text)
+            if words[at - 1].text == "-C":
+                found.append(words[at].text)
         at += 1
     return found

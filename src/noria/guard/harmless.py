@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable
-from itertools import islice
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice, pairwise
 from typing import TYPE_CHECKING
 
 from noria.guard.args import Arg
@@ -27,6 +27,14 @@ _SPLITTING = _QUIET | {"IFS"}  # and for `read`
 FOLDERS = 8  # that a line may come to
 _OWN = re.compile(r"[a-z_][a-z0-9_]*")  # a variable of the line's own: nothing else looks at it
 _CONNECTS = ("/dev/tcp/", "/dev/udp/")  # bash connects to what is named so, where a redirection begins
+LETTERS = 10  # of options in one word, behind which a value may begin
+_GIVEN = "<()"  # what a process substitution gives
+_OPENS_NOTHING = frozenset(("echo", "printf", "read", "tr", "basename", "dirname", "seq", "expr", "set"))
+_SEARCH = frozenset(("grep", "egrep", "fgrep", "rg"))
+_GIVES = re.compile(r"-[^-]*[ef]|--(?:re|fi|ty)|--$")
+_FLAG = re.compile(
+    r"-[nirvlcowhHsqEFPaIxuUSpN]+|-[nirvlcowhHsqEFPaIxuUSpN]*[ABCm]\d+|--[\w-]+=.*|--(?:hidden|no-ignore|line-number|ignore-case)"
+)
 _HOLDS_NOTHING = frozenset(("true", "false", ":", "exit", "break", "continue", "return", "shift"))
 
 
@@ -167,13 +175,48 @@ class _Line:
         if name == "cd":
             return ""  # where it goes was looked at
         args = [self._arg(word, command.at) for word in inner.words[1:]]
-        if not reads_only(name, args):
+        if not reads_only(name, args) and not (
+            any(arg.kind == "pattern" for arg in args)
+            and reads_only(
+                name, [a for w, arg in zip(inner.words[1:], args, strict=True) for a in self._become(w, arg)]
+            )
+        ):
             return f"{name} is not known to only read, so called"
-        if name in ("echo", "printf", "read"):
-            return ""  # it opens nothing
-        if strange := next((w for w in inner.words[1:] if self._outside(w, command.at)), None):
+        name = name.rpartition("/")[2]
+        if name in _OPENS_NOTHING:
+            return ""
+        named = _pattern_left_out(name, inner.words[1:])
+        if strange := next((w for w in named if self._outside(w, command.at)), None):
             return f"{strange.text} is outside"
-        return self._git(inner) if name.rpartition("/")[2] == "git" else ""
+        return self._chosen(name, inner)
+
+    def _chosen(self, name: str, command: Simple) -> str:
+        """Why it may run what a file of the project names, or come to what a link names; blank for most."""
+        match name:
+            case "git":
+                return self._git(command)
+            case "cargo" | "rustc":
+                from noria.guard.repository import chooses_toolchain
+
+                if any(map(chooses_toolchain, self.folders)):
+                    return f"a file of the project says which {name} that is"
+            case "find" if any(_opens(command.words)):
+                from noria.guard.leads import found_outside
+
+                if path := found_outside(command.words[1:], self.folders, self._inside):
+                    return f"it may come to {path}, which leads outside"
+            case _:
+                pass
+        return ""
+
+    def _become(self, word: Word, arg: Arg) -> list[Arg]:
+        """A pattern as the names that it becomes now: one of them may look like an option."""
+        if arg.kind != "pattern" or not word.raw:
+            return [arg]
+        from noria.guard.leads import becomes
+
+        texts = becomes(word.raw, self.folders)
+        return [arg] if texts is None else [Arg(text) for text in texts]
 
     def _git(self, command: Simple) -> str:
         """Why git may run what a repository names."""
@@ -196,7 +239,7 @@ class _Line:
             if texts and not any(text.startswith("-") for text in texts):
                 return Arg("", "name")
             return Arg("", "unknown")
-        if word.pattern and word.text and not word.text.startswith("-"):
+        if (word.pattern and word.text and not word.text.startswith("-")) or word.raw == _GIVEN:
             return Arg(word.text, "name")
         return Arg(word.text, "pattern" if word.pattern else "unknown")
 
@@ -205,6 +248,8 @@ class _Line:
         or a variable of the line may become."""
         texts = self._texts(word, at)
         if texts is None:
+            if word.raw == _GIVEN:
+                return False
             from noria.guard.leads import leads_out  # most words are fixed
 
             return leads_out(word, self.folders, self._inside)
@@ -212,8 +257,7 @@ class _Line:
 
     def _leaves(self, texts: Iterable[str]) -> bool:
         for text in texts:
-            parts = [text.partition("=")[2], text[2:]] if text.startswith("-") else [text]
-            for part in parts:
+            for part in _places(text):
                 if part and ("/" in part or part == ".." or _links(part, self.folders)):
                     for path in islice((os.path.realpath(os.path.join(f, part)) for f in self.folders), FOLDERS):
                         if not self._inside(path) and os.path.lexists(path):
@@ -228,6 +272,33 @@ def _script(command: Simple) -> str | None:
             return script
         case _:
             return None
+
+
+def _places(text: str) -> list[str]:
+    """What of an argument may be a path: all of it; of an option its value, wherever in letters it begins (`-nf/x`)."""
+    if not text.startswith("-"):
+        return [text, text[1:]] if text.startswith("@") else [text]
+    if text.startswith("--"):
+        return [text.partition("=")[2]]
+    found = [text[at:] for at in range(2, min(len(text), LETTERS))]
+    found += [text[at:] for mark in ("/", "..", "=") if (at := text.find(mark, 2) + (mark == "=")) > 1]
+    return [part for part in found if part != "/"]  # there it is a mark: `cut -d/`
+
+
+def _pattern_left_out(name: str, words: tuple[Word, ...]) -> tuple[Word, ...]:
+    """The words of grep and its like that may name files: not the expression that is looked for, where it is the first
+    word that is no option, stands behind options without a value, and none gives one."""
+    if name not in _SEARCH or any(_GIVES.match(word.text) for word in words):
+        return words
+    first = next((n for n, word in enumerate(words) if not word.fixed or not _FLAG.fullmatch(word.text)), -1)
+    if first < 0 or not words[first].fixed or words[first].text.startswith("-"):
+        return words
+    return (*words[:first], *words[first + 1 :])
+
+
+def _opens(words: Sequence[Word]) -> Iterator[bool]:
+    """For each command that `find` runs whether it may open what it is given."""
+    return (after.text not in _OPENS_NOTHING for before, after in pairwise(words) if before.text == "-exec")
 
 
 def _links(text: str, folders: Iterable[str]) -> bool:

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from fnmatch import fnmatchcase
-from itertools import islice
+from itertools import islice, pairwise, takewhile
 
 from noria.guard.command import Word
 
@@ -46,6 +46,48 @@ def leads_out(word: Word, folders: Iterable[str], inside: Inside) -> bool:
                 if parts and _walk(start, parts, inside, budget):
                     return True
     return False
+
+
+def becomes(raw: str, folders: Iterable[str]) -> list[str] | None:
+    """What a pattern becomes in these folders: the names that are there, or itself where there are none; None where
+    that is not known."""
+    import glob
+
+    texts = alternatives(raw)
+    if texts is None or any("**" in text or "[" in text for text in texts):
+        return None
+    found: dict[str, None] = {}
+    for text in texts:
+        for folder in folders:
+            names = list(islice(glob.iglob(text, root_dir=folder), MOST))
+            if len(names) == MOST:
+                return None
+            found.update(dict.fromkeys(names or [text]))
+    return list(found)
+
+
+def found_outside(words: Sequence[Word], folders: Iterable[str], inside: Inside) -> str:
+    """A link that `find` with these words may come to, and that leads out; blank for none. It follows none itself, but
+    what it runs does."""
+    texts = [word.text if word.fixed else "" for word in words]
+    plain = not any(text in ("-o", "-or", "!", "-not", ",") for text in texts)
+    if plain and any(pair == ("-type", "f") for pair in pairwise(texts)):
+        return ""
+    names = [after for before, after in pairwise(texts) if before == "-name" and plain]
+    starts = list(takewhile(lambda text: not re.match(r"[-(!,]", text), texts)) or ["."]
+    budget = MOST
+    for folder in folders:
+        for start in starts:
+            for place, below, files in os.walk(os.path.join(folder, start)):
+                for name in (*below, *files):
+                    path = os.path.join(place, name)
+                    budget -= 1
+                    if not budget:
+                        return place
+                    met = all(fnmatchcase(name, pattern) for pattern in names if pattern)
+                    if met and os.path.islink(path) and not inside(os.path.realpath(path)):
+                        return path
+    return ""
 
 
 def _any_out(folder: str, begins: str, inside: Inside) -> bool:

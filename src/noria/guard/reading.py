@@ -17,16 +17,18 @@ Check = Callable[[Sequence[Arg]], bool]
 
 # Every option and every argument of these only reads.
 _ANY = frozenset((
-    "cat", "head", "tail", "ls", "pwd", "basename", "dirname", "realpath", "readlink", "stat", "df", "cut",
-    "tr", "nl", "tac", "rev", "comm", "cmp",
-    "sum", "seq", "id", "whoami", "groups", "uname", "arch", "nproc", "printenv",
+    "cat", "head", "tail", "ls", "pwd", "realpath", "readlink", "stat", "df", "cut",
+    "nl", "tac", "rev", "comm", "cmp", "bc",
+    "sum", "id", "whoami", "groups", "uname", "arch", "nproc", "printenv",
     "which", "type", "uptime", "free", "ps", "pgrep", "fold", "fmt", "expand", "unexpand", "paste", "join", "od",
     "hexdump", "strings", "column", "zcat", "tty", "base64", "base32", "getconf", "locale", "factor", "numfmt",
     "tsort", "pathchk", "logname", "users", "who", "lscpu", "lsblk",
 ))  # fmt: skip
 
 # What these are given is not opened, or only looked for: it may be anything.
-_FREE = frozenset(("echo", "true", "false", ":", "sleep", "command -v", "exit"))
+_FREE = frozenset((
+    "echo", "true", "false", ":", "sleep", "command -v", "exit", "basename", "dirname", "tr", "seq", "expr",
+))  # fmt: skip
 
 _BAD: dict[str, Bad] = {
     **dict.fromkeys(("grep", "egrep", "fgrep"), Bad(("dereference-recursive",), "R")),
@@ -36,6 +38,7 @@ _BAD: dict[str, Bad] = {
     ),
     "wc": Bad(("files0-from",), loose=True),
     "du": Bad(("files0-from", "dereference", "dereference-args"), "LDH", loose=True),
+    "shuf": Bad(("output",), "o"),
     "sort": Bad(("output", "temporary-directory", "compress-program", "files0-from"), "oT"),
     "uniq": Bad(operands=1),
     "tree": Bad(("output",), "oRl"),
@@ -45,10 +48,11 @@ _BAD: dict[str, Bad] = {
     "fdfind": Bad(("exec", "exec-batch", "follow"), "xXL"),
 }
 
+# Not those that a file of the project can make another program: yarn and pnpm, nor pytest, which loads conftest.py.
 _VERSIONS = frozenset((
-    "python", "python3", "pip", "pip3", "node", "npm", "npx", "pnpm", "yarn", "cargo", "rustc", "go", "gcc", "g++",
+    "python", "python3", "pip", "pip3", "node", "npm", "npx", "cargo", "rustc", "go", "gcc", "g++",
     "clang", "cc", "make", "cmake", "java", "javac", "ruby", "perl", "php", "bash", "git", "docker", "uv", "ruff",
-    "pytest", "tsc",
+    "tsc",
 ))  # fmt: skip
 
 
@@ -82,7 +86,10 @@ def _test(args: Sequence[Arg]) -> bool:
 
 
 def _printf(args: Sequence[Arg]) -> bool:
-    return bool(args) and args[0].kind == "fixed" and not args[0].text.startswith("-")
+    """`-v` sets a variable, and so does `%n`."""
+    if not args or args[0].kind != "fixed" or args[0].text.startswith("-"):
+        return False
+    return not re.search(r"%[^a-zA-Z]*n", args[0].text.replace("%%", ""))
 
 
 def _date(args: Sequence[Arg]) -> bool:
@@ -116,7 +123,7 @@ def _find(args: Sequence[Arg]) -> bool:
                 return False
         elif text in ("-exec", "-execdir"):
             end = next((n for n in range(at, len(texts)) if texts[n] in (";", "+")), 0)
-            inner = [Arg("", "name") if a.kind == "fixed" and "{}" in a.text else a for a in args[at + 1 : end]]
+            inner = [_found(a) for a in args[at + 1 : end]]
             if text == "-execdir" or not inner or inner[0].kind != "fixed" or not reads_only(inner[0].text, inner[1:]):
                 return False
             at = end
@@ -124,6 +131,13 @@ def _find(args: Sequence[Arg]) -> bool:
             return False
         at += 1
     return True
+
+
+def _found(arg: Arg) -> Arg:
+    """An argument in which find puts a name: alone it is one; within a word it may be of an option, or elsewhere."""
+    if arg.kind != "fixed" or "{}" not in arg.text:
+        return arg
+    return Arg("", "name" if arg.text == "{}" else "unknown")
 
 
 def _sed(args: Sequence[Arg]) -> bool:
@@ -220,12 +234,44 @@ def _pip(args: Sequence[Arg]) -> bool:
 
 def _yq(args: Sequence[Arg]) -> bool:
     loads = any(re.search(r"\bload|\bsystem\b", a.text) for a in args)  # operators that read files, and run programs
-    return not loads and Bad(("inplace", "in-place", "split-exp"), "is").allows(args)
+    bad = Bad(("inplace", "in-place", "split-exp", "split-exp-file", "from-file", "library-path"), "isfL")
+    return not loads and _told(args) and bad.allows(args)
 
 
 def _jq(args: Sequence[Arg]) -> bool:
     """Its programs read modules, wherever they say that these are."""
-    return all(a.kind != "unknown" and not re.search(r"\b(?:import|include)\b", a.text) for a in args)
+    if any(a.kind == "unknown" or re.search(r"\b(?:import|include)\b", a.text) for a in args):
+        return False
+    return _told(args) and Bad(("from-file", "library-path"), "fL", loose=True).allows(args)
+
+
+def _told(args: Sequence[Arg]) -> bool:
+    """Whether the first word that is no option, the program, is known."""
+    first = next((a for a in args if a.kind != "fixed" or not a.text.startswith("-")), None)
+    return first is None or first.kind == "fixed"
+
+
+def _tar(args: Sequence[Arg]) -> bool:
+    """Listing alone, of a file here (one with a colon in its name is fetched from another machine)."""
+    if not args or args[0].kind != "fixed" or not re.fullmatch(r"-?[tvzjJ]*t[tvzjJ]*f", args[0].text):
+        return False
+    return all(
+        a.kind == "name" or (a.kind == "fixed" and not a.text.startswith("-") and ":" not in a.text) for a in args[1:]
+    )
+
+
+def _set(args: Sequence[Arg]) -> bool:
+    """How the shell goes on, no more: `set -euo pipefail`."""
+    texts = fixed(args)
+    while texts:
+        if not (found := re.fullmatch(r"[-+][efuvx]*(o?)", texts.pop(0))):
+            return False
+        if found.group(1) and not (texts and texts.pop(0) in _SET):
+            return False
+    return texts is not None
+
+
+_SET = ("pipefail", "errexit", "nounset", "noglob", "xtrace", "verbose")
 
 
 _CHECKS: dict[str, Check] = {
@@ -245,6 +291,8 @@ _CHECKS: dict[str, Check] = {
     "pip3": _pip,
     "jq": _jq,
     "yq": _yq,
+    "tar": _tar,
+    "set": _set,
     "xxd": _xxd,
     "read": _read,
     "env": lambda args: not args,

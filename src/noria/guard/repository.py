@@ -28,6 +28,8 @@ _RUNS_TOO = frozenset((
     "sendemail.smtpserver", "sendemail.tocmd", "sequence.editor", "submodule.update", "tar.command", "trailer.cmd",
     "trailer.command", "uploadpack.packobjectshook", "web.browser",
 ))  # fmt: skip
+_HOOKS = ("post-index-change", "fsmonitor-watchman")
+"""What is run where the index is written, which `status` and `diff` do when files look changed."""
 _SECTION = re.compile(r'\[\s*([\w.-]+)(?:\s+"(?:[^"\\]|\\.)*")?\s*\]')
 _OFF = re.compile(r"\s*=\s*(false|no|off|0|)\s*$", re.IGNORECASE)
 
@@ -47,6 +49,17 @@ def runs_nothing(folder: str) -> bool:
         folder = above
 
 
+def chooses_toolchain(folder: str) -> bool:
+    """Whether a file of the folder, or of one above, says which toolchain rustup runs: it may name one of its own."""
+    while True:
+        if any(os.path.lexists(os.path.join(folder, name)) for name in ("rust-toolchain", "rust-toolchain.toml")):
+            return True
+        above = os.path.dirname(folder)
+        if above == folder:
+            return False
+        folder = above
+
+
 def _quiet(place: str) -> bool:
     try:
         if not os.path.isdir(place):
@@ -61,6 +74,8 @@ def _quiet(place: str) -> bool:
     except (OSError, UnicodeDecodeError, ValueError):
         return False
     if len(text) > LARGEST or _has_others(os.path.join(place, "index")):
+        return False
+    if any(os.path.lexists(os.path.join(place, "hooks", name)) for name in _HOOKS):
         return False
     return not any(_runs(line) for line in _keys(text.decode("utf-8", "replace")))
 

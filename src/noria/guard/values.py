@@ -72,6 +72,8 @@ def _unsure(parsed: Parsed) -> set[str] | None:
     unsure: set[str] = set()
     for command in parsed.commands:
         name = command.name
+        if name == "set" and all(w.fixed and w.text not in ("--", "-") for w in command.words[1:]):
+            continue  # options of the shell's own; other words would be its arguments
         if name in _SETS or (name == "printf" and _names_variable(command.words)) or not name:
             return None
         if name == "read":
