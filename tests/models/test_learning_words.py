@@ -72,6 +72,11 @@ LIMITS = [
     ("max_tokens", "Range of max_tokens should be [1, 16,384]", 16_384),
     ("", "The maximum tokens you requested exceeds the model limit of 4096. Try again with a maximum tokens value "
      "lower than 4096: max_tokens", 4_096),
+    ("", "The maximum tokens you requested exceeds the model limit of 4096. Try again with a maximum tokens value that "
+     "is lower than 4096.", 4_096),
+    ("", "Requested 100000 output tokens, but this model gives at most 8,192 of them", 8_192),
+    ("", "The number of completion tokens must be <= 2048", 2_048),
+    ("", "At most 128 tools can be given", 0),
     ("max_output_tokens", "Invalid 'max_output_tokens': integer above maximum value. Expected a value <= 128000, but "
      "got 200000 instead.", 0),
     ("max_completion_tokens", "max_completion_tokens cannot exceed 32,768", 32_768),

@@ -13,11 +13,16 @@ from collections.abc import Collection
 import msgspec
 
 from noria.models.profiles import Profile
-from noria.models.retry import NULL_CONTENT, STRUCTURED
+from noria.models.retry import NULL_CONTENT, REASONING_ITEMS, STRUCTURED
+from noria.models.spoken import OWN_BLOCKS
 from noria.models.windows import reply_limit
 
 LEVELS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
 LIMITS = ("max_tokens", "max_completion_tokens", "max_output_tokens", "maxOutputTokens", "max_new_tokens")
+OF_A_REPLY = (
+    rf"{'|'.join(LIMITS)}|\bmax(?:imum)? (?:number of )?(?:output |completion )?tokens|\b(?:output|completion) tokens"
+)
+"""What it is called in a refusal: by one of its names, or in words (Bedrock)."""
 OTHER_LIMIT = {"max_tokens": "max_completion_tokens", "max_completion_tokens": "max_tokens"}
 """The two names of the output limit in chat."""
 SENT_BACK = ("reasoning_content", "reasoning_details", "reasoning_opaque", "thinking_blocks", "extra_content",
@@ -38,6 +43,16 @@ _ADMITTED = re.compile(
 )
 
 
+_TAGS = (  # how a refusal names the kind of a part of the history that it does not take
+    r"input tag '(\w+)' found using 'type' does not match",  # Anthropic
+    r"invalid value: '(\w+)'\. supported values are",  # OpenAI; it blames input[N].type or its like
+    r"unknown name \"(\w+)\" at 'contents\[\d+\]\.parts\[\d+\]'",  # Google
+    r"(?:unsupported|unknown|invalid|unrecognized|unexpected) (?:input |message )?(?:content|block|item|part)"
+    r"(?: block| part| item)? ?type:? ?['\"`]?(\w+)",
+)
+_USUAL = re.compile(r"text|image|document|file|tool|function|message|audio|video|inline|input_|output_text")
+"""Kinds that are not the provider's own, by how they begin."""
+_THOUGHT = re.compile(r"thinking|redacted|reasoning|thought")
 _FORM = re.compile(
     r"response[_ ]?format|text\.format|output_config\.format|output_format|response[_ ]?(?:json[_ ]?)?schema"
     r"|response[_ ]?mime[_ ]?type|json[_ ]schema|structured[_ -]?outputs?|custom grammar|grammar constraint",
@@ -66,6 +81,7 @@ def lesson(culprit: str, words: str, now: Now) -> str:
         or _limit(culprit, words, now)
         or _level(culprit, words, now)
         or _form(words, now)
+        or _own_block(culprit, words, now)
         or _left_out(culprit, words, now)
         or _schema(culprit, words, now)
         or _left_out_by_words(culprit, words, now)
@@ -94,7 +110,7 @@ def _other_name(culprit: str, words: str, now: Now) -> str:
 
 def _limit(culprit: str, words: str, now: Now) -> str:
     """A limit that is too high for the model becomes the one that is named."""
-    if not now.sent or not (set(_names(culprit)) & set(LIMITS) or any(name in words for name in LIMITS)):
+    if not now.sent or not (set(_names(culprit)) & set(LIMITS) or re.search(OF_A_REPLY, words, re.I)):
         return ""
     for pattern in _MOST:
         for found in re.finditer(pattern, words, re.I):
@@ -130,6 +146,17 @@ def _form(words: str, now: Now) -> str:
         (r"invalid message content type: <nil>", "empty=blank", now.profile.empty != "blank"),
     )
     return next((fact for pattern, fact, new in demands if new and re.search(pattern, words, re.I)), "")
+
+
+def _own_block(culprit: str, words: str, now: Now) -> str:
+    """Blocks of the provider's own, or its reasoning, that a server does not take back are left out."""
+    for pattern in _TAGS:
+        found = re.search(pattern, words, re.I)
+        if found and ("supported values" not in pattern or culprit.startswith("input")):
+            kind = found[1].lower()
+            fact = REASONING_ITEMS if _THOUGHT.match(kind) else "" if _USUAL.match(kind) else OWN_BLOCKS
+            return fact if fact in now.optional else ""
+    return ""
 
 
 def _left_out(culprit: str, words: str, now: Now) -> str:
