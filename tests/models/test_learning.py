@@ -16,7 +16,7 @@ from noria.models.catalog import Profile
 from noria.models.client import http_model
 from noria.models.transport import Transport
 from noria.testing import ModelServer, Request, Status
-from tests.models.bodies import MESSAGES, RESPONSES, thinking
+from tests.models.bodies import GEMINI, MESSAGES, RESPONSES, own, thinking
 from tests.models.kit import TOOL, endpoint, failed, history, prompt
 from tests.models.test_client import request
 
@@ -219,6 +219,44 @@ def test_reasoning_that_the_server_cannot_read_is_left_out(dialect: str, model: 
     seen = ask(dialect, fault, times=2, transcript=transcript)
     assert all(isinstance(a, Answered) for a in seen.answers)
     assert len(seen) == 3 and "Hi" in json.dumps(seen[1])
+
+
+TAG = "messages.1.content.0: Input tag '%s' found using 'type' does not match any of the expected tags: 'text', ..."
+GOOGLE = "Invalid JSON payload received. Unknown name \"%s\" at 'contents[1].parts[0]': Cannot find field."
+OWN = [
+    ("messages", own(MESSAGES, type="fallback", to={"model": "m"}), TAG % "fallback", ""),
+    ("messages", own(MESSAGES, type="compaction", content="so far"), "Unsupported content block type: compaction", ""),
+    ("messages", thinking(MESSAGES, "plan"), TAG % "thinking", ""),
+    ("responses", own(RESPONSES, type="search_results", results=[]), "Invalid value: 'search_results'. Supported "
+     "values are: 'message', 'reasoning' and 'function_call'.", "input[1].type"),
+    ("gemini", own(GEMINI, toolCall={"toolType": "GOOGLE_SEARCH"}), GOOGLE % "toolCall", ""),
+]  # fmt: skip
+
+
+@pytest.mark.case("A06")
+@pytest.mark.parametrize(("dialect", "block", "words", "param"), OWN)
+def test_blocks_of_its_own_that_a_server_does_not_take_back_are_left_out(
+    dialect: str, block: Any, words: str, param: str
+) -> None:
+    """Another server behind the same name, or a setting that is gone: their meaning is lost, the session is not."""
+    name = {"messages": MESSAGES, "responses": RESPONSES, "gemini": GEMINI}[dialect]
+    transcript = history(prompt("go"), Step(Reply((block, Text("Hi")), model=name)), prompt("and"))
+    kind = json.loads(block.data)
+    mark = kind.get("type") or next(iter(kind))
+
+    def fault(asked: Request) -> Status | None:
+        error = {"message": words, "type": "invalid_request_error", "param": param or None}
+        return Status(400, body={"error": error}) if f'"{mark}"' in json.dumps(asked) else None
+
+    seen = ask(dialect, fault, times=2, transcript=transcript)
+    assert all(isinstance(a, Answered) for a in seen.answers)
+    assert len(seen) == 3 and "Hi" in json.dumps(seen[1])
+
+
+def test_a_part_that_is_everybody_s_stays() -> None:
+    """What a refusal says of text, tools or images teaches nothing of the provider's own blocks."""
+    seen = ask("messages", lambda _: Status(400, message=TAG % "tool_result"))
+    assert len(seen) == 1 and failed(seen.answers[0]).kind == "bad_request"
 
 
 def test_thinking_that_the_server_refuses_where_it_stands_is_switched_off() -> None:

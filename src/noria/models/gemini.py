@@ -23,7 +23,7 @@ from noria.models.gemini_reader import KEPT, GeminiReader
 from noria.models.names import Names, wire_name
 from noria.models.pictures import PDF
 from noria.models.retry import REASONING_ITEMS
-from noria.models.spoken import Spoken
+from noria.models.spoken import OWN_BLOCKS, Spoken
 
 TYPES = frozenset(("image/png", "image/jpeg", "image/webp", "image/heic", "image/heif", PDF))
 """What is sent as inline data: the API's images (Image understanding; no gif), and documents."""
@@ -89,7 +89,7 @@ class Gemini(Spoken[Kept, Contents]):
     """The gemini dialect (`models.dialect.Dialect`) for one model of one session."""
 
     optional: ClassVar[frozenset[str]] = frozenset(
-        ("temperature", "max_output_tokens", "thinking_config", "tool_config", REASONING_ITEMS)
+        ("temperature", "max_output_tokens", "thinking_config", "tool_config", REASONING_ITEMS, OWN_BLOCKS)
     )
     types: ClassVar[frozenset[str] | None] = TYPES
 
@@ -268,7 +268,7 @@ class Gemini(Spoken[Kept, Contents]):
         """A part that only the provider understands; what stood beside the parts has no place in a request."""
         data: dict[str, Any] = msgspec.json.decode(block.data)
         bare = data.keys() <= {"text", "thoughtSignature", "thought"}
-        if data.keys() <= KEPT or (bare and REASONING_ITEMS in self._without):
+        if data.keys() <= KEPT or (REASONING_ITEMS if bare else OWN_BLOCKS) in self._without:
             return b""
         return block.data.encode()
 

@@ -50,8 +50,11 @@ _TAGS = (  # how a refusal names the kind of a part of the history that it does 
     r"(?:unsupported|unknown|invalid|unrecognized|unexpected) (?:input |message )?(?:content|block|item|part)"
     r"(?: block| part| item)? ?type:? ?['\"`]?(\w+)",
 )
-_USUAL = re.compile(r"text|image|document|file|tool|function|message|audio|video|inline|input_|output_text")
-"""Kinds that are not the provider's own, by how they begin."""
+_USUAL = re.compile(
+    r"(?:text|image|image_url|document|file|audio|video|message|output_text|tool_use|tool_result|input_\w+|inline_?data"
+    r"|function|function_?call|function_?response|function_call_output)$"
+)
+"""Kinds that are not the provider's own."""
 _THOUGHT = re.compile(r"thinking|redacted|reasoning|thought")
 _FORM = re.compile(
     r"response[_ ]?format|text\.format|output_config\.format|output_format|response[_ ]?(?:json[_ ]?)?schema"

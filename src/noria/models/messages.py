@@ -21,7 +21,7 @@ from noria.models.dialect import Decoder
 from noria.models.encode import CACHE_MARK, marked, quoted
 from noria.models.pictures import PDF, USUAL
 from noria.models.retry import REASONING_ITEMS
-from noria.models.spoken import Spoken
+from noria.models.spoken import OWN_BLOCKS, Spoken
 
 VERTEX = "vertex-2023-10-16"  # Vertex AI's word for the API's version, where the profile has no other
 VERSION = "2023-06-01"
@@ -141,6 +141,7 @@ class MessagesDialect(Spoken[Kept, Messages]):
             CITATIONS,
             CONTAINER,
             REASONING_ITEMS,
+            OWN_BLOCKS,
         )
     )
     ids: ClassVar[str] = ID
@@ -334,7 +335,8 @@ class MessagesDialect(Spoken[Kept, Messages]):
                 mine = block.model == self._endpoint.voice and REASONING_ITEMS not in self._without
                 return block.data.encode() if mine else b""
             case Opaque():
-                return block.data.encode() if block.model == self._endpoint.voice else b""
+                mine = block.model == self._endpoint.voice and OWN_BLOCKS not in self._without
+                return block.data.encode() if mine else b""
 
     def _result(self, call: Call, result: Result) -> tuple[bytes, list[bytes]]:
         """A result, and the images that have to follow it: beside an error the API takes text alone."""

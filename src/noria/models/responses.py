@@ -20,7 +20,7 @@ from noria.models.dialect import Decoder
 from noria.models.encode import quoted
 from noria.models.pictures import PDF, USUAL
 from noria.models.retry import REASONING_ITEMS
-from noria.models.spoken import Spoken
+from noria.models.spoken import OWN_BLOCKS, Spoken
 
 _FORMAT = b',"text":{"format":{"type":"json_schema","name":"answer","strict":true,"schema":%s}}'
 _USER = b',{"type":"message","role":"user","content":['
@@ -80,7 +80,7 @@ class Responses(Spoken[Kept, Items]):
     path: ClassVar[str] = "/responses"
     optional: ClassVar[frozenset[str]] = frozenset(
         ("include", "max_output_tokens", "temperature", "reasoning", "strict", "store", "tool_choice",
-         "prompt_cache_key", REASONING_ITEMS)
+         "prompt_cache_key", REASONING_ITEMS, OWN_BLOCKS)
     )  # fmt: skip
     types: ClassVar[frozenset[str] | None] = USUAL
 
@@ -177,6 +177,8 @@ class Responses(Spoken[Kept, Items]):
                 continue
             if isinstance(block, Opaque) and (named := _phase(block)):
                 phase = named
+            elif isinstance(block, Opaque) and OWN_BLOCKS in self._without:
+                continue
             elif item := self._item(block, phase):
                 items += [*held, item]
                 held, phase = [], ""

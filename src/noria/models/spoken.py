@@ -27,12 +27,14 @@ from noria.models.profiles import Profile
 from noria.models.retry import REASONING_ITEMS, STRUCTURED
 
 FEW = 6  # facts that one session learns of a server
+OWN_BLOCKS = "own_blocks"
+"""Of the history: the blocks of the provider's own, where it does not take them back (`models.learning`)."""
 IN_HISTORY = frozenset(
     ("reasoning_content", "reasoning_details", "reasoning_opaque", "thinking_blocks", "extra_content",
-     "provider_specific_fields", "ids", "bridge", "reasoning", "empty", "citations", REASONING_ITEMS)
+     "provider_specific_fields", "ids", "bridge", "reasoning", "empty", "citations", REASONING_ITEMS, OWN_BLOCKS)
 )  # fmt: skip
 """What is learned of these is another form of the entries."""
-OF_ONE = frozenset(("container", REASONING_ITEMS))
+OF_ONE = frozenset(("container", REASONING_ITEMS, OWN_BLOCKS))
 """What is learned of these says nothing of other sessions: it is what one history holds."""
 
 K = TypeVar("K")
