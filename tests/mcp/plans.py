@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import pathlib
 import sys
-from typing import Any
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
+from functools import partial
+from typing import Any, TypeVar
+
+from noria.mcp.client import Program
+from noria.mcp.host import Host, Spec
+from noria.tools.process import Processes
+from noria.tools.talk import Talk
+
+T = TypeVar("T")
 
 SERVER = pathlib.Path(__file__).with_name("server.py")
 
@@ -26,6 +37,7 @@ class Plan:
 
     def __init__(self, root: pathlib.Path, name: str = "plan", **plan: Any) -> None:
         self.path, self.log = root / f"{name}.json", root / f"{name}.log"
+        self.startup, self.timeout = 20.0, 20.0
         self.write(**plan)
 
     def write(self, **plan: Any) -> None:
@@ -64,3 +76,33 @@ def toml(value: Any) -> str:
     if isinstance(value, dict):
         return "{" + ", ".join(f"{json.dumps(k)} = {toml(v)}" for k, v in value.items()) + "}"
     return json.dumps(value)
+
+
+@asynccontextmanager
+async def hosted(**plans: Plan | Spec) -> AsyncIterator[Host]:
+    """The servers of these plans, connected; `skipped` of the host has what they printed beside."""
+    processes = Processes()
+    skipped: list[tuple[str, str]] = []
+
+    def spec(name: str, plan: Plan | Spec) -> Spec:
+        if isinstance(plan, Spec):
+            return plan
+        starts = partial(_talk, processes, plan)
+        return Spec(name, starts, startup=plan.startup, timeout=plan.timeout)
+
+    host = Host([spec(name, plan) for name, plan in plans.items()], "1", lambda *line: skipped.append(line))
+    host.skipped = skipped  # type: ignore[attr-defined]
+    try:
+        await host.start()
+        yield host
+    finally:
+        await host.close()
+        await processes.close()
+
+
+def _talk(processes: Processes, plan: Plan, take: Callable[[bytes], None]) -> Program:
+    return Talk(processes, plan.command, str(plan.path.parent), {}, take)
+
+
+def run(work: Coroutine[Any, Any, T]) -> T:
+    return asyncio.run(asyncio.wait_for(work, 50))

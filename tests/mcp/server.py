@@ -62,7 +62,7 @@ def answer(message: dict) -> None:
 
 def call(base: dict, params: dict) -> None:
     name = params["name"]
-    if name == PLAN.get("die") and not os.path.exists(PLAN.get("once", "/")):
+    if name == PLAN.get("die") and not os.path.exists(PLAN.get("once", "")):
         if "once" in PLAN:
             open(PLAN["once"], "w").close()
         sys.stderr.write("out of luck\n")

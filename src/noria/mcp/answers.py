@@ -100,10 +100,12 @@ def _pieces(part: object) -> Iterator[Piece]:
 
 
 def _blob(data: str, kind: str) -> Piece:
+    text = data.partition(",")[2] if data.startswith("data:") else data
     try:
-        return Blob(binascii.a2b_base64(data), kind)
+        found = binascii.a2b_base64(text + "=" * (-len(text) % 4))
     except (binascii.Error, ValueError):
-        return f"({kind}, {len(data):,} characters that are no base64)"
+        found = b""
+    return Blob(found, kind) if found else f"({kind}, {len(data):,} characters that are no base64)"
 
 
 def _table(value: object) -> dict[str, Any]:

@@ -318,6 +318,7 @@ async def _stdio(starts: Starts, link: Link) -> AsyncIterator[tuple[Read, Read]]
         link.on_skip(line)
 
     program = link.program = starts(Lines(take, skip).feed)
+    stopping = False
 
     async def send() -> None:
         async for message in leave:
@@ -325,7 +326,7 @@ async def _stdio(starts: Starts, link: Link) -> AsyncIterator[tuple[Read, Read]]
 
     async def watch() -> None:
         await program.wait()
-        link.exited = True
+        link.exited = not stopping
         arrive.close()
 
     async with anyio.create_task_group() as tasks:
@@ -334,6 +335,7 @@ async def _stdio(starts: Starts, link: Link) -> AsyncIterator[tuple[Read, Read]]
         try:
             yield reading, writing
         finally:
+            stopping = True
             with anyio.CancelScope(shield=True):
                 await program.stop()
             tasks.cancel_scope.cancel()
