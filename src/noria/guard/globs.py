@@ -140,10 +140,9 @@ class PathPattern(msgspec.Struct, frozen=True):
         return os.path.realpath(os.path.join("/" if self.absolute else root, self.prefix)) if self.prefix else ""
 
     def _named(self, relative: str, path: str) -> bool:
-        found = _compiled(self.regex).fullmatch(relative)
-        if found is None:
-            return False
-        return not self.only_folders or found.group("below") is not None or os.path.isdir(path)
+        if _compiled(f"(?:{self.regex})/.*").fullmatch(relative) is not None:  # below what fits
+            return True
+        return _compiled(self.regex).fullmatch(relative) is not None and (not self.only_folders or os.path.isdir(path))
 
 
 def path_pattern(text: str, home: str = "") -> PathPattern:
@@ -176,9 +175,8 @@ def path_pattern(text: str, home: str = "") -> PathPattern:
     prefix = _prefix(names) if anchored else ""
     if names[-1] == "**" and not absolute and len(names) == 1:
         body = ".*"
-    regex = f"(?:{body})(?P<below>/.*)?"
-    _compiled(regex)
-    return PathPattern(text, absolute, prefix, regex, only_folders)
+    _compiled(body)
+    return PathPattern(text, absolute, prefix, body, only_folders)
 
 
 def _prefix(names: list[str]) -> str:
@@ -215,20 +213,52 @@ def _name(pattern: str) -> str:
         elif letter == "?":
             out += "[^/]"
         elif letter == "[":
-            end = pattern.find("]", at + (2 if pattern[at : at + 1] in ("!", "^") else 1))
-            if end < 0:
-                raise ValueError("the [ is never closed: write [abc], or \\[ for the character")
-            inside = pattern[at:end]
-            negated = inside[:1] in ("!", "^")
-            body = re.sub(r"([\\\[\]&~|^])", r"\\\1", inside[negated:]).replace("--", r"-\-")
-            out += f"(?!/)[{'^' if negated else ''}{body}]"
-            at = end + 1
+            found, at = _set(pattern, at)
+            out += found
         elif letter == "\\" and at < len(pattern):
             out += re.escape(pattern[at])
             at += 1
         else:
             out += re.escape(letter)
     return out
+
+
+_CLASSES = {
+    "alnum": "0-9A-Za-z", "alpha": "A-Za-z", "blank": r" \t", "cntrl": r"\x00-\x1f\x7f", "digit": "0-9",
+    "graph": "!-~", "lower": "a-z", "print": " -~", "punct": r"!-/:-@\[-`{-~", "space": r"\s", "upper": "A-Z",
+    "xdigit": "0-9A-Fa-f",
+}  # fmt: skip
+
+
+def _set(pattern: str, at: int) -> tuple[str, int]:
+    """What stands in brackets, from behind the first on, as an expression, and where it ends. As git has it: a `]` that
+    comes first, and what is behind a backslash, is a character; so is a `-` at an end."""
+    negated = pattern[at : at + 1] in ("!", "^")
+    begin = at = at + negated
+    parts: list[str] = []
+    while pattern[at : at + 1] != "]" or at == begin:
+        if (found := re.compile(r"\[:([^\]]*):\]").match(pattern, at)) is not None:
+            if found.group(1) not in _CLASSES:
+                raise ValueError(f"there is no {found.group()}: there are {', '.join(_CLASSES)}")
+            parts.append(_CLASSES[found.group(1)])
+            at = found.end()
+            continue
+        first, at = _letter(pattern, at)
+        if pattern[at : at + 1] == "-" and pattern[at + 1 : at + 2] not in ("]", ""):
+            last, at = _letter(pattern, at + 1)
+            if first > last:
+                raise ValueError(f"it is no pattern: in {first}-{last} the end comes first")
+            parts.append(f"{re.escape(first)}-{re.escape(last)}")
+        else:
+            parts.append(re.escape(first))
+    return f"(?!/)[{'^' if negated else ''}{''.join(parts)}]", at + 1
+
+
+def _letter(pattern: str, at: int) -> tuple[str, int]:
+    at += pattern[at : at + 1] == "\\"
+    if at >= len(pattern):
+        raise ValueError("the [ is never closed: write [abc], or \\[ for the character")
+    return pattern[at], at + 1
 
 
 # -- hosts and names ---------------------------------------------------------------------------------------------
