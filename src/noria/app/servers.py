@@ -82,9 +82,8 @@ class Servers:
         """Connect all; the tools that the model gets, by server and name. What is wrong is in `notices`."""
         await self.host.start()
         found: dict[str, Tool] = {}
+        self._say_absent()
         for name, server in sorted(self.host.servers.items()):
-            if server.why:
-                self._say("warning", f"MCP server {name} is not there: {server.why}")
             if name in self._offered:
                 for tool, why in self._tools(name, server):
                     if why or tool is None or tool.name in found:
@@ -92,6 +91,16 @@ class Servers:
                     else:
                         found[tool.name] = tool
         return list(found.values())
+
+    def _say_absent(self) -> None:
+        """A line for each reason why servers are not there."""
+        absent: dict[str, list[str]] = {}
+        for name, server in sorted(self.host.servers.items()):
+            if server.why:
+                absent.setdefault(server.why, []).append(name)
+        for why, names in absent.items():
+            which = f"server {names[0]} is" if len(names) == 1 else f"servers {' and '.join(names)} are"
+            self._say("warning", f"MCP {which} not there: {why}")
 
     def _tools(self, name: str, server: Server) -> Iterable[tuple[Tool | None, str]]:
         """Each tool of a server that a model may get, or why it is left out."""
