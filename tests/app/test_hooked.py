@@ -490,7 +490,7 @@ def test_a_stop_hook_that_never_lets_go(house: House) -> None:
     assert [t["last_assistant_message"] for t in kept(log)] == ["one", "two", "three", "four"]
     asked = [e.text for e in house.model.requests[-1].transcript if isinstance(e, Prompt) and e.source == "hook"]
     assert asked == ['<hook event="Stop">\nrun the tests\n</hook>'] * 3
-    assert sum("the turn has ended all the same" in n for n in house.notices) == 1
+    assert sum("it has ended all the same" in n for n in house.notices) == 1
 
 
 @pytest.mark.case("L01")
@@ -503,7 +503,7 @@ def test_each_turn_that_a_stop_hook_never_lets_go_of_warns_once(house: House) ->
             seen.close()
             return [i.text async for i in seen if isinstance(i, Notice)]
 
-    assert sum("the turn has ended all the same" in n for n in run(work())) == 2
+    assert sum("it has ended all the same" in n for n in run(work())) == 2
 
 
 @pytest.mark.case("L01")

@@ -57,7 +57,7 @@ def test_the_hooks_are_listed_with_where_they_come_from(tmp_path: pathlib.Path) 
     lines = told.out.splitlines()
     assert lines[0] == f"PreToolUse   (run_command)  command: ./check.sh   5 s, no verdict: deny   {users}"
     assert lines[1] == f"Stop          url: https://example.org/stop   60 s, no verdict: allow   {users}"
-    assert "hush" not in told.out and "there are no subagents yet" in lines[2]
+    assert "hush" not in told.out and lines[2].startswith("SubagentStop  command: true   60 s, no verdict: allow   ")
     assert "[the workspace is not trusted: it is not run (noria trust)]" in lines[3] and str(own) in lines[3]
     listed = json.loads(place.noria("hooks", "--json").out)
     assert [(each["event"], each["trusted"]) for each in listed] == [

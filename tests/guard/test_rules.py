@@ -528,9 +528,11 @@ def test_a_childs_rules_are_its_parents_and_more(tmp_path: Path) -> None:
     """Deny beats whatever the parent was answered; what is added to the child's is not the parent's."""
     parent = Rules(str(tmp_path))
     parent.add("allow", "run_command(git push origin a)", "always")
-    child = parent.copy()
+    child = parent.heir()
     child.add("deny", "run_command(git push *)", "agent")
     assert len(parent) == 1 and len(child) == 2
+    parent.add("allow", "run_command(make)", "this session")  # what a person says while it is at work
+    assert len(child) == 3 and len(parent) == 2
     box = Toolbox(builtin(), Workspace(str(tmp_path)))
     for rules, expected in ((parent, "run"), (child, "denied")):
         gate = Gates(box.tools, box.claims, box.workspace.root, asked="person", rules=rules)

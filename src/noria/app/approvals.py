@@ -42,7 +42,8 @@ class Approval(msgspec.Struct, frozen=True, omit_defaults=True):
     which of its commands may do more than read, where it has several; `unboxed`: it is to run outside of the sandbox;
     `paths`: the real paths, every link followed, `outside`: those of them outside of the workspace; `diff`: how files
     would change, `problem`: why they could not be changed; `host`: whom a call of the web goes to; `plan`: the plan to
-    be approved; `rule`: what "for this session" and "always" would allow (blank: only once can be said)."""
+    be approved; `rule`: what "for this session" and "always" would allow (blank: only once can be said);
+    `agent`: the subagent that asks."""
 
     id: str
     tool: str
@@ -58,6 +59,7 @@ class Approval(msgspec.Struct, frozen=True, omit_defaults=True):
     plan: str = ""
     rule: str = ""
     unboxed: bool = False
+    agent: str = ""
 
 
 class Answer(msgspec.Struct, frozen=True):

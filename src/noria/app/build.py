@@ -42,6 +42,7 @@ from noria.tools.workspace import Workspace
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from noria.app.delegate import Crew, Parent
     from noria.app.hook_list import Hook
     from noria.app.hooked import Hooked
     from noria.app.servers import Servers
@@ -72,7 +73,7 @@ class Brought(msgspec.Struct, frozen=True):
     its own (and long outputs kept in files for them). `system`: the whole system prompt, instead of the usual one.
     `stop`: what every turn's end is put to; `output`: the JSON Schema of its answers, if any. `shared`: what all its
     sessions share. `journal`: the session's, instead of one that is found in the data folder. `hooks`: functions that
-    are asked as configured hooks are, after those."""
+    are asked as configured hooks are, after those. `parent`: whose subagent the session is, if it is one."""
 
     builtin: bool = True
     system: str | None = None
@@ -81,6 +82,7 @@ class Brought(msgspec.Struct, frozen=True):
     shared: Shared | None = None
     journal: MemoryJournal | None = None
     hooks: tuple[Hook, ...] = ()
+    parent: Parent | None = None
 
 
 class _Order(msgspec.Struct, frozen=True):
@@ -96,6 +98,7 @@ class _Order(msgspec.Struct, frozen=True):
     notices: tuple[str, ...]
     brought: Brought
     servers: Servers | None = None
+    crew: Crew | None = None
 
 
 class _Shop(msgspec.Struct, frozen=True):
@@ -128,16 +131,19 @@ async def build(
     if which.kind != "memory":
         store = shared.store(settings.data) if shared else open_store(settings)
     try:
-        tools = builtin(settings.web, settings.memory) if brought.builtin else ToolSet()
-        connects = bool(settings.mcp) or any(entry.mcp for entry, _ in settings.hooks)
-        if not connects:
+        parent, crew = brought.parent, _crew(settings, brought, model)
+        tools = builtin(settings.web, settings.memory, crew) if brought.builtin else ToolSet()
+        connects = parent is None and (bool(settings.mcp) or any(entry.mcp for entry, _ in settings.hooks))
+        if parent is not None:
+            tools = parent.tools
+        elif not connects:
             tools = _tools(settings, more, tools)
         journal = brought.journal or (opened := await find_journal(store, which, settings.workspace))
         if connects:
             servers, tools = await _with_servers(settings, place(settings, journal)[1], more, tools, brought.builtin)
         notice = await store.ready() if store else ""
         notices = (notice,) if notice else ()
-        order = _Order(settings, which, store, journal, tools, can_ask, model, notices, brought, servers)
+        order = _Order(settings, which, store, journal, tools, can_ask, model, notices, brought, servers, crew)
         return await _furnish(order)
     except BaseException:
         if servers is not None:
@@ -164,6 +170,15 @@ async def _with_servers(
     except BaseException:
         await servers.close()
         raise
+
+
+def _crew(settings: Settings, brought: Brought, model: Completing | None) -> Crew | None:
+    """Whom the session may have do a task, where agents are defined; a subagent has nobody do its own."""
+    if not settings.agents or not brought.builtin or brought.parent is not None:
+        return None
+    from noria.app.delegate import Crew
+
+    return Crew(settings, brought, model)
 
 
 def _tools(settings: Settings, more: Sequence[Tool], tools: ToolSet) -> ToolSet:
@@ -217,6 +232,10 @@ async def _furnish(order: _Order) -> House:
     house = House(settings, session, driver, bus.record, (*notices, *more))
     house.opening = opened if new else None
     house.toolbox, house.gate, house.keep = toolbox, gate, journal.put
+    house.parent = brought.parent
+    if order.crew is not None:
+        house.crew = order.crew
+        order.crew.works_in(house, shop.outputs, order.store, order.servers, offers)
     if bus.hooked is not None:
         house.take_hooks(bus.hooked, order.which.copied)
     house.modes = bus.modes = Modes(house, current, offers.opened, offers.model)
@@ -233,9 +252,10 @@ async def _furnish(order: _Order) -> House:
 def _shop(order: _Order, session: str, root: str, windows: Windows) -> _Shop:
     """The tools of the session with their sandbox, their processes and their folder of outputs."""
     settings, brought = order.settings, order.brought
-    outputs = SpillFolder(_outputs(settings, session)) if brought.builtin else None
+    outputs = SpillFolder(_outputs(order, session)) if brought.builtin else None
     nested = NestedGuidance(root, lambda call: toolbox.claims(call))
     bus = RecordingBus(Record(), nested.forget, windows)
+    bus.above = brought.parent.tell if brought.parent else None
     boxed = Boxed(settings, root, _readable(order, outputs), bus.say)
     processes = Processes(environment(hide=settings.secrets), boxed) if brought.builtin else Processes({})
     processes.explain, processes.added = boxed.explain, settings.folders
@@ -254,15 +274,18 @@ def _gate(order: _Order, root: str, shop: _Shop) -> Gates:
     without a sandbox and there is none."""
     from noria.guard.gates import Gates
 
-    settings, tools, toolbox = order.settings, order.tools, shop.toolbox
+    settings, tools, toolbox, parent = order.settings, order.tools, shop.toolbox, order.brought.parent
     asked = "person" if order.can_ask else "pause" if settings.on_ask == "pause" else "deny"
     gate = Gates(
         tools, toolbox.claims, root, mode=settings.mode, asked=asked,
         readable=_readable(order, shop.outputs), folders=settings.folders,
-        folder=lambda: toolbox.processes.folder, rules=_rules(settings, root, tools),
+        folder=lambda: toolbox.processes.folder,
+        rules=parent.rules if parent else _rules(settings, root, tools),
     )  # fmt: skip
     toolbox.hidden, gate.scratch, gate.sandbox = gate.hidden, shop.boxed.scratch, settings.sandbox
-    shop.boxed.rules = lambda: gate.rules if settings.rules else None
+    if parent is not None:
+        gate.hosts = parent.hosts
+    shop.boxed.rules = lambda: gate.rules if settings.rules or parent else None
     shop.boxed.asks = lambda: gate.asked != "deny" and gate.mode != "goal"
     toolbox.strayed, toolbox.keep, toolbox.harmless = gate.strayed, order.journal.put, gate.only_reads
     shop.boxed.must()
@@ -305,7 +328,7 @@ def _closing(order: _Order, house: House, shop: _Shop, current: Current) -> None
     """What is done at the session's end; the last that is named here comes first."""
     store, shared = order.store, order.brought.shared
     house.closing.callback(shop.boxed.close)
-    if shop.outputs is not None:
+    if shop.outputs is not None and order.brought.parent is None:
         _tidy(house, shop.outputs, store is not None)
     own = order.model is None and shared is None
     for close in (store and not shared and store.close, order.journal.close, own and current.aclose):
@@ -343,7 +366,11 @@ def _hooked(order: _Order, session: str, root: str, bus: RecordingBus) -> Hooked
         return None
     from noria.app.hooked import Hooked
 
-    return Hooked(order.settings, session, root, order.brought.hooks, bus.say, order.servers)
+    parent = order.brought.parent
+    if parent is None:
+        return Hooked(order.settings, session, root, order.brought.hooks, bus.say, order.servers)
+    agent = session or parent.id, parent.agent
+    return Hooked(order.settings, parent.session, root, order.brought.hooks, bus.say, parent.servers, agent)
 
 
 def _tidy(house: House, outputs: SpillFolder, kept: bool) -> None:
@@ -356,14 +383,18 @@ def _tidy(house: House, outputs: SpillFolder, kept: bool) -> None:
 
 def _readable(order: _Order, outputs: SpillFolder | None) -> tuple[str, ...]:
     """The folders of outputs that the history may name: the session's own, and those of what it is a copy of."""
-    older = (_outputs(order.settings, each) for each in getattr(order.journal, "ancestors", ()))
+    older = [os.path.join(order.settings.data, "outputs", each) for each in getattr(order.journal, "ancestors", ())]
+    if order.brought.parent is not None:
+        older += order.brought.parent.readable
     return (outputs.folder, *filter(os.path.isdir, older)) if outputs else ()
 
 
-def _outputs(settings: Settings, session: str) -> str:
-    """The folder of the session's spill files."""
+def _outputs(order: _Order, session: str) -> str:
+    """The folder of the session's spill files: a subagent's is in that of the session it works for."""
+    if order.brought.parent is not None:
+        return order.brought.parent.outputs
     if session:
-        return os.path.join(settings.data, "outputs", session)
+        return os.path.join(order.settings.data, "outputs", session)
     import tempfile
 
     return os.path.join(tempfile.gettempdir(), f"noria-{os.getuid()}-{os.urandom(4).hex()}")

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from noria.app.endpoint import NothingToAsk, chain, resolve, secret_variables
-from noria.app.settings import Config, HookEntry, Options, Said, Settings
+from noria.app.settings import AgentEntry, Config, HookEntry, Options, Said, Settings
 from noria.app.sources import Path, Source, filled_in, merged, read_environment, read_file, read_text
 from noria.core.errors import UsageError
 from noria.tools.memory import NOWHERE
@@ -72,6 +72,13 @@ def load(options: Options, env: Mapping[str, str]) -> Settings:
         from noria.app import given
 
         web, memory = given.web(config, env), given.memory(config, places(env)[1])
+    agents: tuple[AgentEntry, ...] = ()
+    folders = agent_folders(options, env, trusted=found.trusted)
+    if folders:
+        from noria.app.agents import entries
+
+        agents, more = entries(folders, options, found, models, env)
+        notices += more
     return Settings(
         models=models, workspace=workspace, folders=tuple(map(_added, options.add_dirs)),
         config_folder=places(env)[0], data=places(env)[1],
@@ -83,7 +90,7 @@ def load(options: Options, env: Mapping[str, str]) -> Settings:
         system=read_text(options.system_file) if options.system_file else "", persona=options.persona,
         secrets=_secrets(config, found.sources), notices=tuple(notices), rules=rules, mcp=config.mcp, hooks=hooks,
         debug=options.debug, web=web, memory=memory,
-        trusted=found.trusted,
+        trusted=found.trusted, agents=agents,
         approver=resolve(config.approver, config.models, None, env) if config.approver else None,
     )  # fmt: skip
 
@@ -133,13 +140,13 @@ def gather(options: Options, env: Mapping[str, str]) -> Found:
     always = os.path.join(places(env)[0], APPROVED)
     if not options.config and os.path.exists(always):
         files.append(read_file(always, env, must=True))
-    own, trusted = os.path.join(workspace, ".noria", "config.toml"), options.trust
-    if os.path.exists(own) and not (os.path.exists(users) and os.path.samefile(own, users)):
+    trusted = options.trust
+    if own := owned(workspace, users, places(env)[0]):
         source = _own(own, workspace, options, env)
         trusted = not isinstance(source, str)
         if isinstance(source, str):
             notices.append(source)
-        else:
+        elif source is not None:
             files.append(source)
     said, strange = read_environment(env, files)
     if strange:
@@ -150,17 +157,42 @@ def gather(options: Options, env: Mapping[str, str]) -> Found:
     return Found([*files, said, _flags(options)], notices, trusted=trusted)
 
 
-def _own(path: str, workspace: str, options: Options, env: Mapping[str, str]) -> Source | str:
-    """What the workspace's own file says, where a person trusts it; else why it is not read. Raises UsageError."""
+def owned(workspace: str, users: str, folder: str) -> str:
+    """What a workspace brings of its own: its configuration, else the folder of its agents; blank where there is
+    neither, or where it is the user's own. `users`: the user's file; `folder`: of their configuration."""
+    own = os.path.join(workspace, ".noria", "config.toml")
+    if os.path.exists(own) and not (os.path.exists(users) and os.path.samefile(own, users)):
+        return own
+    agents = os.path.join(workspace, ".noria", "agents")
+    if os.path.isdir(agents) and not _same(agents, os.path.join(folder, "agents")):
+        return agents
+    return ""
+
+
+def agent_folders(options: Options, env: Mapping[str, str], *, trusted: bool) -> list[str]:
+    """The folders that agents are defined in, as far as they are there and may be read: the user's, then the
+    workspace's own. Raises UsageError."""
+    own = os.path.join(folder(options.workspace), ".noria", "agents")
+    found = [os.path.join(places(env)[0], "agents"), *([own] if trusted else [])]
+    return [path for at, path in enumerate(found) if os.path.isdir(path) and not (at and _same(path, found[0]))]
+
+
+def _same(a: str, b: str) -> bool:
+    return os.path.realpath(a) == os.path.realpath(b)
+
+
+def _own(path: str, workspace: str, options: Options, env: Mapping[str, str]) -> Source | str | None:
+    """What the workspace's own file says, where a person trusts it (None: it has only agents); else why it is not
+    read. Raises UsageError."""
     if options.trust:
-        return read_file(path, env, must=True)
+        return read_file(path, env, must=True) if path.endswith(".toml") else None
     from noria.app.trust import judge
 
     data = places(env)[1]
     found = judge(workspace, data)
     match found.standing:
         case "trusted":
-            source = read_file(path, env, must=True)
+            source = read_file(path, env, must=True) if path.endswith(".toml") else None
             if judge(workspace, data) != found:
                 raise UsageError(f"{path} changed while it was being read: look at it, then noria trust says yes to it")
             return source

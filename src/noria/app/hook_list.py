@@ -80,8 +80,6 @@ def configured(
             raise UsageError(f"{where}: python = {entry.python!r} is not of the form module:function")
         if entry.url and not entry.url.startswith(("http://", "https://")):
             raise UsageError(f"{where}: {entry.url!r} is no address: write it like https://host/path")
-        if entry.event == "SubagentStop":
-            notices.append(f"{where}: SubagentStop does not happen yet, for there are no subagents: it is never run")
     return found, notices
 
 
@@ -142,8 +140,6 @@ def _listed(entry: HookEntry, origin: str, servers: Container[str], *, trusted: 
     note = "" if trusted else "the workspace is not trusted: it is not run (noria trust)"
     if kind == "mcp" and not note and entry.mcp.partition("/")[0] not in servers:
         note = f"there is no MCP server {entry.mcp.partition('/')[0]}: it gives no verdict"
-    elif entry.event == "SubagentStop":
-        note = "there are no subagents yet: it is never run"
     return Listed(
         entry.event, entry.matcher, kind, shown(getattr(entry, kind)), entry.timeout, closes, origin, trusted, note
     )

@@ -51,10 +51,13 @@ class Hooked:
 
     def __init__(
         self, settings: Settings, session: str, root: str, given: Sequence[HookFunction], tell: Tell,
-        servers: Servers | None = None,
+        servers: Servers | None = None, agent: tuple[str, str] | None = None,
     ) -> None:  # fmt: skip
         """`session`: its id; `root`: the workspace; `given`: hooks of a program that noria is built into; `servers`:
-        of the session, where it has any."""
+        of the session, where it has any; `agent`: the id and name of the subagent whose session it is, while `session`
+        is the one that it works for."""
+        self._agent = agent
+        self.halted = ""  # why a hook ended the turn that ended last
         self._servers = servers
         self._settings, self._session, self._root = settings, session, root
         self._processes = Processes(environment(hide=settings.secrets))
@@ -98,8 +101,16 @@ class Hooked:
         self._around_tools(gate, toolbox)
         if self.hooks.of("PreCompact"):
             parts.compactor = BeforeCompaction(self.hooks, parts.compactor)
-        if self.hooks.of("Stop"):
-            parts.stop_hook = AtStop(self.hooks, parts.stop_hook)
+        if self.hooks.of(self._stop):
+            parts.stop_hook = AtStop(self.hooks, parts.stop_hook, self._stop, *self._named)
+
+    @property
+    def _stop(self) -> str:
+        return "SubagentStop" if self._agent else "Stop"
+
+    @property
+    def _named(self) -> tuple[str, ...]:
+        return self._agent[1:] if self._agent else ()
 
     # -- with the session ----------------------------------------------------------------------------------------
 
@@ -115,12 +126,12 @@ class Hooked:
             if isinstance(happened.event, ev.StopChecked) and ended is not None and ended.reason == "hook_blocks":
                 self._tell(
                     "warning",
-                    f"Stop hooks blocked the end of the turn {LIMIT + 1} times: the turn has ended all the same",
+                    f"{self._stop} hooks blocked the end of the turn {LIMIT + 1} times: it has ended all the same",
                 )
         if isinstance(happened.event, ev.Interrupted) or happened.state.turn is None:
             self.hooks.stopping, self.hooks.halting = False, ""
         elif self.hooks.halting and not self.hooks.stopping and self._driver is not None:
-            self.hooks.stopping = True
+            self.hooks.stopping, self.halted = True, self.hooks.halting
             self._tell("warning", f"the turn is ended: {self.hooks.halting}")
             self._driver.answer(ev.Interrupted())
 
@@ -128,11 +139,14 @@ class Hooked:
         """The session begins, once. Raises PromptBlocked where that is interrupted."""
         if not self._begun:
             self._begun = True
-            self._contexts += await self.hooks.session_start(source)
+            if self._agent is None:
+                self._contexts += await self.hooks.session_start(source)
+            elif source == "startup":
+                self._contexts += await self.hooks.subagent_start(self._agent[1])
 
     async def prompt(self, text: str) -> list[str]:
         """A prompt: what hooks say to the model with it. Raises PromptBlocked."""
-        said = await self.hooks.prompt(text)
+        said = await self.hooks.prompt(text) if self._agent is None else []
         said, self._contexts = [*self._contexts, *said], []
         return said
 
@@ -148,7 +162,7 @@ class Hooked:
         """The session ends."""
         await self.hooks.close()
         try:
-            if self._begun:
+            if self._begun and self._agent is None:
                 await self.hooks.session_end("other")
         finally:
             await self._processes.close()
@@ -162,6 +176,7 @@ class Hooked:
             "cwd": self._folder() or self._root,
             "workspace": self._root,
             "permission_mode": self._gate.mode if self._gate else self._settings.mode,
+            **({"agent_id": self._agent[0], "agent_type": self._agent[1]} if self._agent else {}),
         }
 
     def _effect_of(self, call: str) -> int:

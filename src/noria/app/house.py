@@ -17,6 +17,7 @@ from noria.runtime.bus import Bus, Happened, Notice, Observed
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from noria.app.delegate import Crew, Parent
     from noria.app.hooked import Hooked
     from noria.app.learned import Windows
     from noria.app.modes import Modes
@@ -42,6 +43,7 @@ class RecordingBus(Bus):
         self._windows = windows
         self.news: TaskNews | None = None  # once there are background tasks
         self.hooked: Hooked | None = None  # where there are hooks
+        self.above: Callable[[Observed], None] | None = None  # of a subagent: who reads along in what it works for
         self.modes: Modes | None = None
 
     def publish(self, item: Observed) -> None:
@@ -57,6 +59,8 @@ class RecordingBus(Bus):
             if self.hooked is not None:
                 self.hooked.see(item)
         super().publish(item)
+        if self.above is not None:
+            self.above(item)
 
     def say(self, level: Literal["info", "warning", "error"], text: str) -> None:
         """Have a line told to a person."""
@@ -78,6 +82,8 @@ class House:
         self.begins = "resume"  # how its beginning is told to hooks
         self.keep: Callable[[bytes, str], str] | None = None  # an attachment's bytes and type; its digest
         self.modes: Modes | None = None
+        self.parent: Parent | None = None  # what it has of the session that it works for, as a subagent
+        self.crew: Crew | None = None  # whom it may have do a task, where agents are defined
         self.closing = AsyncExitStack()
         self.started = False
 
@@ -137,6 +143,8 @@ class House:
             self.hooked.kill()
         if self.servers is not None:
             self.servers.kill()
+        if self.crew is not None:
+            self.crew.kill()
         if self.toolbox is not None:
             self.toolbox.processes.kill()
 

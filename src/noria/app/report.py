@@ -6,6 +6,7 @@ Must not know: how it is printed.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from typing import Literal, TypeAlias
 
 import msgspec
@@ -130,6 +131,11 @@ class Record:
         self._asked: dict[int, str] = {}  # the tool of each call that has no answer yet
         self._requests: set[int] = set()
 
+    def beside(self, denials: Iterable[Denial], retries: int) -> None:
+        """What became of a subagent's work."""
+        self.denials += denials
+        self.retries += retries
+
     def take_up(self, state: State) -> None:
         """A session that was stored: the last text, and what is still owed."""
         self.text = last_text(state)
@@ -178,11 +184,14 @@ class Record:
                     pass
 
 
-def report(state: State, session: str, record: Record, files: Files, message: str) -> Report:
-    """The result of the turn that runs or ran last. `message`: what to tell a person where it failed."""
+def report(
+    state: State, session: str, record: Record, files: Files, message: str, asks: Sequence[fx.Decide] = ()
+) -> Report:
+    """The result of the turn that runs or ran last. `message`: what to tell a person where it failed; `asks`: the calls
+    that wait for a person, those of subagents among them."""
     turn, ended = state.turn, state.ended
     usage = turn.usage if turn else ended.usage if ended else Usage()
-    outcome = outcome_of(state)
+    outcome = "requires_action" if asks else outcome_of(state)
     reason = failure_reason(state)
     return Report(
         outcome=outcome,
@@ -196,7 +205,7 @@ def report(state: State, session: str, record: Record, files: Files, message: st
         retries=record.retries,
         files=files,
         denials=list(record.denials),
-        pending=pending(state),
+        pending=pending((*state.owed, *(ask for ask in asks if "/" in ask.call.id))),
         error=ErrorReport(reason or "failed", message) if outcome == "failed" else None,
     )
 
@@ -234,10 +243,10 @@ def last_text(state: State) -> str:
     return entry.reply.text if isinstance(entry, Step) else ""
 
 
-def pending(state: State) -> list[Pending]:
+def pending(owed: Iterable[fx.Owed]) -> list[Pending]:
     """The calls that wait for a person or a client."""
     return [
         Pending(e.call.id, e.waits, e.call.name, msgspec.Raw(e.call.args.encode()))
-        for e in state.owed
+        for e in owed
         if isinstance(e, fx.Decide) and e.waits
     ]

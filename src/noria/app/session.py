@@ -5,12 +5,11 @@ Owns: the order in which a session is prompted, resumed and closed. Must not kno
 
 from __future__ import annotations
 
+import asyncio
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Literal
-
-from msgspec.structs import replace
 
 from noria.app.build import Brought, build
 from noria.app.config import load
@@ -18,7 +17,7 @@ from noria.app.report import Report, failure_reason, outcome_of, report
 from noria.app.settings import Options, Settings
 from noria.app.which import Which
 from noria.core import events as ev
-from noria.core.content import Image, Result, Status, Text
+from noria.core.content import Image, Status, Text, Usage
 from noria.core.effects import Decide
 from noria.core.errors import IllegalEvent, UsageError
 from noria.core.state import Idle, State, waits_for_person
@@ -27,6 +26,7 @@ from noria.runtime.bus import Notice, Subscription
 
 if TYPE_CHECKING:
     from noria.app.approvals import Answer, Approval, Remember
+    from noria.app.asks import Asks
     from noria.app.house import House
     from noria.app.tasks import TaskInfo
     from noria.guard.modes import PermissionMode
@@ -45,6 +45,7 @@ class Session:
 
     def __init__(self, house: House) -> None:
         self._house = house
+        self._asking: Asks | None = None
 
     @classmethod
     async def open(
@@ -164,11 +165,24 @@ class Session:
             await self._house.start()
         counted = -1
         while counted != self.state.count:  # an answer that came while files were counted has it go on
-            await self._house.driver.wait()
+            await self._quiet()
             counted = self.state.count
             await self._house.count()
         self._house.rest()
         return self.report()
+
+    async def _quiet(self) -> None:
+        """Wait until nothing goes on without a person or the client, or one of the subagents has to ask."""
+        crew, wait = self._house.crew, self._house.driver.wait
+        if crew is None:
+            await wait()
+            return
+        waits = [asyncio.ensure_future(wait()), asyncio.ensure_future(crew.asked())]
+        try:
+            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for each in waits:
+                each.cancel()
 
     async def interrupt(self) -> None:
         """Stop now: the model call, the tools and all that they started. What was said and done so far is kept. Where
@@ -210,47 +224,46 @@ class Session:
     def _processes(self) -> Processes | None:
         return self._house.toolbox.processes if self._house.toolbox else None
 
+    # -- what waits for a person (asks.py) -----------------------------------------------------------------------
+
+    @property
+    def asking(self) -> Asks:
+        """What waits for a person, and what their word does."""
+        if self._asking is None:
+            from noria.app.asks import Asks
+
+            self._asking = Asks(self, self._house)
+        return self._asking
+
     def asks(self) -> list[Decide]:
-        """The calls that wait for a person, once nothing else is under way."""
-        if not waits_for_person(self.state):
-            return []
-        return [self._left(e) for e in self.state.owed if isinstance(e, Decide) and e.waits == "person"]
+        """The calls that wait for a person: the session's own once nothing else of it is under way, and those of its
+        subagents."""
+        return self.asking.all() if self._house.crew is not None or waits_for_person(self.state) else []
 
     def waiting(self, call: str) -> Decide | None:
         """What is owed of the call with that id, if it waits for a person or the client; also while others run."""
-        found = (e for e in self.state.owed if isinstance(e, Decide) and e.waits and e.call.id == call)
-        return next((self._left(e) for e in found), None)
-
-    def _left(self, ask: Decide) -> Decide:
-        """What is owed of a call, with the call as hooks left it: that is what a person says yes to."""
-        left = self._house.gate.left(ask.call) if self._house.gate is not None else None
-        return ask if left is None or left is ask.call else replace(ask, call=left)
+        return self.asking.waiting(call)
 
     async def deliver(self, ask: Decide, text: str, status: Status = "ok") -> None:
         """The result of a call that the client executes."""
-        await self._house.start()
-        await self._house.driver.send(ev.Returned(ask.id, Result(ask.call.id, status, (Text(text),))))
+        await self.asking.deliver(ask, text, status)
 
     def nobody_answers(self) -> None:
         """From now on nobody can be asked: what needs asking is denied, or left open where asking pauses a run."""
         if self._house.gate is not None:
             self._house.gate.asked = self._house.settings.on_ask
+        if self._house.crew is not None:
+            self._house.crew.nobody_answers()
 
     def approval(self, ask: Decide) -> Approval:
         """What a person is to be shown of a call that waits for them. A yes to it is bound to the paths in it: where
-        one of them leads elsewhere when the call is about to run, it does not. Raises UsageError without a gate."""
-        from noria.app.approvals import approval
-
-        if self._house.gate is None or self._house.toolbox is None:
-            raise UsageError("this session has no tools that could be asked about")
-        return approval(self._left(ask).call, self._house.gate, self._house.toolbox)
+        one of them leads elsewhere when the call is about to run, it does not. Raises UsageError without a gate,
+        IllegalEvent where a subagent's waits no more."""
+        return self.asking.approval(ask)
 
     async def say(self, ask: Decide, answer: Answer) -> None:
         """A person's word on a call that waits for it, whatever it asks."""
-        if answer.allow and ask.call.name == "ask_user":
-            await self.answer(ask, answer.text)
-        else:
-            await self.decide(ask, answer.allow, answer.reason, remember=answer.remember, mode=answer.mode)
+        await self.asking.say(ask, answer)
 
     async def decide(
         self,
@@ -265,64 +278,16 @@ class Session:
         for this session or always, by the exact rule that `approval` has. `mode`: the one that follows an approved
         plan, `default` where it is blank. A question (`ask_user`) is answered by `answer`; refused, the person declines
         to."""
-        from noria.guard.refusals import refused_by_person
+        await self.asking.decide(ask, allow, reason, remember, mode)
 
-        await self._house.start()
-        gate = self._house.gate
-        if allow and gate is not None and ask.call.name != "exit_plan" and gate.left(ask.call) is None:
-            again = await gate.decide(ask.id, ask.call)  # since a restart no hook has had its word on it
-            event = again if isinstance(again, ev.Decided) else ev.Decided(ask.id, again)
-            if not isinstance(event.verdict, ev.Ask):
-                await self._house.driver.send(event)
-                return
-            ask = self._left(ask)
-        verdict, sender = ev.Allow(ask.call.args), ""
-        if not allow:
-            verdict = refused_by_person(ask.call, reason)
-        elif ask.call.name == "exit_plan":
-            verdict = self._plan_approved(ask, mode or "default")
-        elif self._house.gate is not None:
-            self._house.gate.allowed(ask.call)
-            sender = self._remembered(ask, remember)
-        await self._house.driver.send(ev.Decided(ask.id, verdict), sender)
-        if sender:
-            await self._covered(ask)
+    async def answer(self, ask: Decide, text: str) -> None:
+        """A person's answer to a question that waits for one: it is the call's result."""
+        await self.asking.answer(ask, text)
 
-    def _plan_approved(self, ask: Decide, mode: PermissionMode) -> ev.Refuse:
-        """The result of `exit_plan`; the mode changes when the step is closed."""
-        from noria.models.words import MODES
-
-        if any(e.id == ask.id for e in self.state.owed):  # else the answer comes too late, and is refused
-            self.change_mode(mode, told=True)
-        said = f"The person approved the plan. The permission mode is now {mode}: {MODES[mode]}. Carry the plan out."
-        return ev.Refuse(Result(ask.call.id, "ok", (Text(said),)))
-
-    def _remembered(self, ask: Decide, remember: Remember) -> str:
-        """Have a yes hold for longer; the sender's id by which the journal keeps it, blank where it holds once."""
-        gate = self._house.gate
-        if gate is None or remember == "once":
-            return ""
-        from noria.app.approvals import keep_always, sender
-
-        rule = gate.exact_rule(ask.call)
-        if not rule:
-            self.notify("warning", f"no rule covers this call of {ask.call.name} and nothing else: it is allowed once")
-            return ""
-        if remember == "always":
-            try:
-                keep_always(self._house.settings.config_folder, rule, self._house.settings.workspace)
-            except UsageError as error:
-                self.notify("warning", f"{error}; {rule} is allowed for this session")
-        gate.rules.add("allow", rule, "this session")
-        return sender(self.id, ask.id, rule)
-
-    async def _covered(self, ask: Decide) -> None:
-        """The other calls that wait and that the same rule covers now are not asked about."""
-        gate = self._house.gate
-        for other in [e for e in self.state.owed if isinstance(e, Decide) and e.waits == "person" and e.id != ask.id]:
-            verdict = gate.at_once(other.id, other.call) if gate is not None else None
-            if isinstance(verdict, ev.Allow):
-                await self._house.driver.send(ev.Decided(other.id, verdict))
+    async def judge_again(self, ask: Decide) -> bool:
+        """Put a call that waits for a person to today's mode and rules, for nobody is there to ask. False where it
+        has to go on waiting."""
+        return await self.asking.judge_again(ask)
 
     def notify(self, level: Literal["info", "warning", "error"], text: str) -> None:
         """Say a line to whoever watches."""
@@ -351,22 +316,6 @@ class Session:
         if not told and len(self.state.transcript):
             self._house.task_news().say(f"The permission mode is now {mode}: {MEANING[mode]}.")
 
-    async def answer(self, ask: Decide, text: str) -> None:
-        """A person's answer to a question that waits for one: it is the call's result."""
-        await self._house.start()
-        result = Result(ask.call.id, "ok", (Text(text),))
-        await self._house.driver.send(ev.Decided(ask.id, ev.Refuse(result)))
-
-    async def judge_again(self, ask: Decide) -> bool:
-        """Put a call that waits for a person to today's mode and rules, for nobody is there to ask. False where it
-        has to go on waiting."""
-        verdict = await self._house.driver.parts.gate.decide(ask.id, ask.call)
-        event = verdict if isinstance(verdict, ev.Decided) else ev.Decided(ask.id, verdict)
-        if isinstance(event.verdict, ev.Ask):
-            return False
-        await self._house.driver.send(event)
-        return True
-
     def kill(self) -> None:
         """End all processes of the tools at once and without waiting: for a program that is about to exit."""
         self._house.kill()
@@ -381,13 +330,31 @@ class Session:
             endpoint = house.settings.models[min(record.place, len(house.settings.models) - 1)]
             too_long = record.wait if record.wait > state.policy.retry_after_max else 0
             message = explain(failure_reason(state), record.detail, endpoint, too_long)
-        return report(state, house.id, record, house.files(), message)
+        return report(state, house.id, record, house.files(), message, self.asks() if house.crew is not None else ())
 
     def ledger(self) -> Ledger:
         """What every request of the session cost until now, by turn, step and model: its journal is read for it."""
         from noria.telemetry.ledger import Ledger
 
         return Ledger(self._house.driver.parts.journal.rows())
+
+    @property
+    def spent(self) -> Usage:
+        """What the session has cost until now."""
+        return self.state.totals
+
+    @property
+    def halted(self) -> str:
+        """Why a hook ends the turn, or ended it; blank where none does."""
+        return self._house.hooked.halted if self._house.hooked is not None else ""
+
+    def limit(self, limits: ev.Reconfigured) -> None:
+        """Have a turn that runs keep to other limits."""
+        self._house.driver.answer(limits)
+
+    def closing(self, work: Callable[[], Awaitable[None]]) -> None:
+        """Have something done at the session's end."""
+        self._house.closing.push_async_callback(work)
 
     async def close(self) -> None:
         """End everything that it started and let go of the journal. What is owed stays owed. Twice does nothing."""

@@ -39,7 +39,8 @@ Variable: TypeAlias = Annotated[str, msgspec.Meta(pattern=VARIABLE)]
 Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0)]
 HookEvent: TypeAlias = Literal[
     "SessionStart", "SessionEnd", "UserPromptSubmit", "PreToolUse", "PostToolUse", "PostToolUseFailure",
-    "PermissionRequest", "Notification", "PreModelRequest", "PostModelRequest", "PreCompact", "Stop", "SubagentStop",
+    "PermissionRequest", "Notification", "PreModelRequest", "PostModelRequest", "PreCompact", "Stop",
+    "SubagentStart", "SubagentStop",
 ]  # fmt: skip
 
 

@@ -97,7 +97,7 @@ class Gates:
         self._workspace = workspace
         self._folders = (workspace, *folders)
         self._readable = (*self._folders, *readable)
-        self._hosts: set[str] = set()  # that a person has allowed to be asked, in this session
+        self.hosts: set[str] = set()  # that a person has allowed to be asked, in this session
         self._folder = folder
         self._ruled: Ruled | None = None
         if rules is not None:
@@ -248,7 +248,7 @@ class Gates:
         if found == "ask":
             if tool.missing:  # nobody is asked about what cannot be done
                 return cannot_work(call, tool.missing)
-            if what == "web" and not strange and not asked and not by_rule and _host(call) in self._hosts:
+            if what == "web" and not strange and not asked and not by_rule and _host(call) in self.hosts:
                 found = "run"
         if found == "run" and what == "command_read":
             self._harmless.add(call.id)
@@ -273,7 +273,7 @@ class Gates:
     def allowed(self, call: Call) -> None:
         """A person allowed this call: a host of the web is asked about once a session."""
         if kind(call.name, read_only=True) == "web":
-            self._hosts.add(_host(call))
+            self.hosts.add(_host(call))
 
     @property
     def rules(self) -> Rules:

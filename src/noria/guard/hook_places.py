@@ -26,7 +26,6 @@ from noria.guard.refusals import refuse
 
 Args: TypeAlias = dict[str, Any]
 
-STOP_MARK = '<hook event="Stop">'
 REMEMBERED = 256  # calls of which it is kept what hooks said before them
 
 
@@ -192,37 +191,39 @@ def _with(result: Result, text: str) -> Result:
 
 
 class AtStop:
-    """Implements core.ports.StopHook: Stop hooks in order, then what else has a word on the end of a turn (`then`)."""
+    """Implements core.ports.StopHook: Stop hooks in order, then what else has a word on the end of a turn (`then`).
+    `event`: SubagentStop where it is a subagent's, whose name is what matchers are held against (`of`)."""
 
-    def __init__(self, hooks: Hooks, then: StopHook) -> None:
-        self._hooks, self._then = hooks, then
+    def __init__(self, hooks: Hooks, then: StopHook, event: str = "Stop", *of: str) -> None:
+        self._hooks, self._then, self._event, self._of = hooks, then, event, of
+        self._mark = f'<hook event="{event}">'
 
     async def check(self, effect: int, blocks: int, transcript: Transcript) -> Prompt | None:
         """None lets the turn end. A hook that fails lets it end, too, unless its `on_error` says deny."""
         fields = {
-            "stop_hook_active": _forced(transcript),
+            "stop_hook_active": _forced(transcript, self._mark),
             "last_assistant_message": _last_text(transcript),
-            "stop_hook_blocks": sum(1 for text in _hook_prompts(transcript, blocks) if text.startswith(STOP_MARK)),
+            "stop_hook_blocks": sum(1 for text in _hook_prompts(transcript, blocks) if text.startswith(self._mark)),
         }
-        for hook in self._hooks.of("Stop"):
+        for hook in self._hooks.of(self._event, *self._of):
             said = await self._hooks.ask(hook, fields, effect)
             if said.halt is not None:
                 self._hooks.halting = ""  # it ends here
                 return None
             reason = said.reason if said.word == "deny" else said.failed if hook.closes else ""
             if reason:
-                return Prompt((Text(marked("Stop", reason)),), "hook")
-        others = sum(1 for text in _hook_prompts(transcript, blocks) if not text.startswith(STOP_MARK))
+                return Prompt((Text(marked(self._event, reason)),), "hook")
+        others = sum(1 for text in _hook_prompts(transcript, blocks) if not text.startswith(self._mark))
         return await self._then.check(effect, others, transcript)
 
 
-def _forced(transcript: Transcript) -> bool:
+def _forced(transcript: Transcript, mark: str) -> bool:
     """Whether a Stop hook has made the model go on since a person's last word."""
     for entry in _backwards(transcript):
         if isinstance(entry, Prompt):
             if entry.source == "person":
                 return False
-            if entry.source == "hook" and entry.text.startswith(STOP_MARK):
+            if entry.source == "hook" and entry.text.startswith(mark):
                 return True
     return False
 

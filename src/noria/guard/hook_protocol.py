@@ -14,7 +14,7 @@ import msgspec
 Word: TypeAlias = Literal["", "allow", "deny", "ask"]
 
 LONGEST = 10_000  # characters of one text of a hook's that the model or a person is shown
-FREE_TEXT = frozenset({"SessionStart", "UserPromptSubmit", "PreCompact"})
+FREE_TEXT = frozenset({"SessionStart", "SubagentStart", "UserPromptSubmit", "PreCompact"})
 """Events in which a text on stdout is said to the model."""
 GUARDS = frozenset({"PreToolUse", "PermissionRequest", "PreModelRequest", "PostModelRequest"})
 """Events whose hooks answer with JSON or nothing: there any other text is no verdict."""

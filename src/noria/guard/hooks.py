@@ -145,6 +145,21 @@ class Hooks:
         self.halting = ""  # there is nothing yet that could end
         return [marked("SessionStart", each.context) for each in said if each.context]
 
+    async def subagent_start(self, agent: str) -> list[str]:
+        """A subagent begins: what its hooks say to it, marked. They cannot keep it from that."""
+        return await self.outside(self._subagent_start(agent))
+
+    async def _subagent_start(self, agent: str) -> list[str]:
+        contexts: list[str] = []
+        for hook in self.of("SubagentStart", agent):
+            said = await self.ask(hook, {})
+            if why := said.reason if said.word == "deny" else self.halting:
+                self.tell("warning", f"SubagentStart hook {hook.name} cannot keep {agent} from starting: {_line(why)}")
+            self.halting = ""
+            if said.context:
+                contexts.append(marked("SubagentStart", said.context))
+        return contexts
+
     async def session_end(self, reason: str) -> None:
         """A session ends."""
         for hook in self.of("SessionEnd", reason):

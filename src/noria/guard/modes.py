@@ -74,6 +74,14 @@ PERSONAL: frozenset[Kind] = frozenset(("question", "plan"))
 _STRICTNESS: tuple[Judgement, ...] = ("run", "ask", "denied", "blocked")
 
 
+_LOOSENESS: tuple[PermissionMode, ...] = ("plan", "debug", "default", "accept-edits", "goal")
+
+
+def stricter(mode: PermissionMode, other: PermissionMode) -> PermissionMode:
+    """The one of two modes that lets less run unasked."""
+    return mode if _LOOSENESS.index(mode) <= _LOOSENESS.index(other) else other
+
+
 def kind(name: str, *, read_only: bool) -> Kind:
     """What kind of tool it is; `read_only` is what a tool from outside says of itself."""
     return KINDS.get(name) or ("other_read" if read_only else "other")

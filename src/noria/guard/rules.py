@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import Literal, TypeAlias, get_args
 from urllib.parse import urlsplit
+from weakref import WeakSet
 
 import msgspec
 
@@ -174,6 +175,7 @@ class Rules:
         self._rules: dict[RuleKind, list[Rule]] = {k: [] for k in RULE_KINDS}
         self._places: dict[str, str] = {}  # where the folders of path patterns really are, within one decision
         self._of: dict[tuple[RuleKind, Family], list[Rule]] = {}  # found before, until another rule is added
+        self._heirs: WeakSet[Rules] = WeakSet()
         for rule in rules:
             self._put(rule)
 
@@ -188,6 +190,8 @@ class Rules:
         if not any(r.text == rule.text for r in self._rules[rule.kind]):
             self._rules[rule.kind].append(rule)
             self._of.clear()
+        for heir in self._heirs:
+            heir._put(rule)
 
     def add(self, kind: RuleKind, rule: str, source: str) -> Rule:
         """Add one from now on. Raises ValueError for what is no rule."""
@@ -195,9 +199,11 @@ class Rules:
         self._put(made)
         return made
 
-    def copy(self) -> Rules:
-        """Rules that begin with these: a subagent has all of its parent's, and may have more."""
-        return Rules(self.workspace, self)
+    def heir(self) -> Rules:
+        """Rules that have all of these, also those that are added later: a subagent's, which may have more."""
+        heir = Rules(self.workspace, self)
+        self._heirs.add(heir)
+        return heir
 
     def of(self, kind: RuleKind, family: Family) -> list[Rule]:
         """The rules of that kind that are about a family, whichever of its tools they name."""

@@ -49,13 +49,32 @@ class Edited(Value, frozen=True, tag="edited"):
     edits: tuple[tuple[str, str | None, str | None], ...]
 
 
+class Delegated(Value, frozen=True, tag="delegated"):
+    """A subagent is at work on a call, by its id: who it is, its session's id (made up where that is kept nowhere), and
+    where that session stands."""
+
+    call: str
+    agent: str
+    session: str
+    state: State
+
+
+class Within(Value, frozen=True, tag="within"):
+    """What a subagent's own bus brought."""
+
+    call: str
+    agent: str
+    session: str
+    item: Delta | Happened | Discarded | Notice | Edited
+
+
 class Lagged(Value, frozen=True, tag="lagged"):
     """This reader was too slow: so many items were dropped before the next."""
 
     dropped: int
 
 
-Observed: TypeAlias = Delta | Happened | Discarded | Notice | Edited | Lagged
+Observed: TypeAlias = Delta | Happened | Discarded | Notice | Edited | Delegated | Within | Lagged
 
 
 class Subscription:
@@ -72,7 +91,8 @@ class Subscription:
         """Queue an item; never waits."""
         if len(self._items) >= self._limit:
             self._dropped += 1
-            if not isinstance(item, Happened | Notice):
+            kept = item.item if isinstance(item, Within) else item
+            if not isinstance(kept, Happened | Notice | Delegated):
                 return
             self._items.popleft()
         self._items.append(item)

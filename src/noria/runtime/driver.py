@@ -68,7 +68,8 @@ class Driver:
         self.bus = bus or Bus()
         self._inbox: list[_Sent] = []
         self._pump: asyncio.Task[None] | None = None
-        self._hands = Hands(parts.toolbox, parts.gate, claims or ClaimTable(), self.answer, self._wake)
+        self.claims = claims or ClaimTable()
+        self._hands = Hands(parts.toolbox, parts.gate, self.claims, self.answer, self._wake)
         self._performer = Performer(parts, self.bus, self.answer, since or {}, self._hands.early.offer)
         self._waiters: list[asyncio.Future[None]] = []
         self._unsaved = False
