@@ -168,3 +168,31 @@ def test_the_compaction_that_follows_goes_by_the_learned_window() -> None:
     run(Learning(Spy(), windows).compact(replace(request, model=ModelSpec("a", 8_000), line=6_680)))
     run(Learning(Spy(), windows).compact(replace(request, model=ModelSpec("b", 0))))
     assert [(r.model.window, r.line) for r in asked] == [(10_000, 8_350), (8_000, 6_680), (0, 30_000)]
+
+
+@pytest.mark.seed("Z10")
+@pytest.mark.parametrize(
+    ("tokens", "limits", "told"),
+    [
+        (0, {"max_tokens": 1_000_000}, 1), (0, {"max_cost": 5.0}, 1), (0, {}, 0), (0, {"max_steps": 9}, 0),
+        (7, {"max_tokens": 1_000_000}, 0),
+    ],
+)  # fmt: skip
+def test_a_limit_on_what_nobody_counts_is_told_not_to_hold(
+    tmp_path: Path, tokens: int, limits: dict[str, Any], told: int
+) -> None:
+    """Once, with the limits that do."""
+
+    async def work() -> None:
+        script = ScriptedModel(["One.", "Two."], usage=Usage(requests=1, output=tokens, unpriced=int(not tokens)))
+        given = settings(tmp_path, 0, **limits)
+        async with await Session.open(given, Which("memory"), model=script, brought=PLAIN) as s:
+            seen = s.watch()
+            for text in ("one", "two"):
+                assert (await s.run(text)).outcome == "completed"
+            seen.close()
+            notices = [i.text async for i in seen if isinstance(i, Notice)]
+        assert [n for n in notices if n.startswith("m0 does not report") and "--max-steps" in n] == notices
+        assert len(notices) == told
+
+    run(work())

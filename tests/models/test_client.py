@@ -167,6 +167,43 @@ def test_a_key_in_the_query_is_in_no_message() -> None:
 # -- usage and cost ----------------------------------------------------------------------------------------------
 
 
+BEGUN = {
+    "chat": sse({**delta(content="He"), "usage": {"prompt_tokens": 1_000, "completion_tokens": 1}}, done=False),
+    "messages": sse(
+        {"type": "message_start", "message": {"role": "assistant", "content": [],
+                                              "usage": {"input_tokens": 1_000, "output_tokens": 1}}},
+        {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": "He"}}, done=False,
+    ),
+    "gemini": sse(
+        {"candidates": [{"content": {"role": "model", "parts": [{"text": "He"}]}}],
+         "usageMetadata": {"promptTokenCount": 1_000, "candidatesTokenCount": 1}}, done=False,
+    ),
+}  # fmt: skip
+"""How a reply begins whose server says at once what it counts."""
+
+
+@pytest.mark.seed("Z10")
+@pytest.mark.parametrize("dialect", list(BEGUN))
+@pytest.mark.parametrize("end", ["reset", "closed", "silent"])
+def test_what_an_attempt_has_cost_that_broke_off_is_counted(dialect: str, end: str) -> None:
+    """However its connection ended."""
+
+    async def broken(peer: Peer, _: Asked) -> None:
+        await peer.send(HEAD + chunk(BEGUN[dialect]))
+        await asyncio.sleep(0.05)
+        match end:
+            case "reset":
+                peer.reset()
+            case "closed":
+                peer.writer.close()
+            case _:
+                await peer.gone()
+
+    failure = failed(one(broken, dialect=dialect, idle=QUICK, price=Price(1.0, 2.0)))
+    assert failure.kind == {"reset": "network", "closed": "truncated", "silent": "timeout"}[end]
+    assert failure.usage == Usage(requests=1, input=1_000, output=1, cost=1_002)
+
+
 @pytest.mark.seed("Q02", "Q03")
 def test_usage_is_an_increment_and_a_price_makes_it_a_cost() -> None:
     """Each attempt reports itself: one request, its tokens, and microdollars by the configured price."""

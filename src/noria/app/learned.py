@@ -1,4 +1,5 @@
-"""What a session learns of its models' windows while it runs, and when the machine is told.
+"""What a session learns of its models while it runs: their windows, and when the machine is told; that one does not say
+what it has used.
 
 Owns: taking the number from a refusal, and where it counts from then on. Must not know: the words of a refusal
 (models/windows.py reads them), how a history is made smaller. A window that a server names counts at once for the
@@ -34,6 +35,7 @@ class Windows:
         self._places = {e.name: (e.dialect, e.base_url, e.model) for e in endpoints}
         self._asked: dict[int, int] = {}
         self._pending = False
+        self._silent: set[str] = set()  # models that were told to report nothing
         self.tell: Callable[[ev.Event], object] = _nowhere
         self.say: Callable[[str], object] = _nowhere
 
@@ -52,6 +54,9 @@ class Windows:
         asked = self._asked.pop(getattr(event, "effect", 0), 0)
         if isinstance(event, ev.Failed) and event.kind == "context_overflow":
             self._refused(state, asked, event.detail)
+        limits = state.limits
+        if isinstance(event, ev.Replied) and not event.usage.tokens and (limits.max_tokens or limits.max_cost):
+            self._unreported(state.models[min(asked, len(state.models) - 1)].name)
         for effect in item.effects:
             if isinstance(effect, fx.CallModel | fx.Compact):
                 self._asked[effect.id] = effect.model
@@ -64,6 +69,15 @@ class Windows:
             models = tuple(map(self.spec, state.models))
             if models != state.models:
                 self.tell(ev.Reconfigured(state.limits, models))
+
+    def _unreported(self, name: str) -> None:
+        """A limit on what nobody counts does not hold: that is said, once for each model."""
+        if name not in self._silent:
+            self._silent.add(name)
+            self.say(
+                f"{name} does not report the tokens that it uses: a limit on tokens or cost cannot hold; --max-steps "
+                "and --max-time do"
+            )
 
     def _refused(self, state: State, place: int, words: str) -> None:
         from noria.models.windows import overflow

@@ -151,10 +151,11 @@ class HttpModel:
             return retry.not_the_dialect(self.endpoint.dialect, url, "its answer is a web page", self._secrets)
         try:
             nothing = await self._read(response, decoder)
-        except TransportError:
+        except TransportError as error:
             answer = decoder.result()
             if not decoder.ended and (isinstance(answer, Answered) or answer.kind == "truncated"):
-                raise  # else what the provider said counts for more than how the connection ended
+                # else what the provider said counts for more than how the connection ended; what it cost counts anyhow
+                return replace(retry.from_transport(error, url, self._secrets), usage=answer.usage)
             return answer
         if nothing and kind != "text/event-stream":
             return retry.not_the_dialect(self.endpoint.dialect, url, f"its answer is {nothing!r}", self._secrets)
