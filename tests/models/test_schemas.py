@@ -83,7 +83,9 @@ def _wrong(node: dict[str, Any], style: SchemaStyle) -> list[str]:
             (isinstance(kind, list) or kind == "null", "a list of types, or null"),
             (bare, "no type"),
             ("anyOf" in node and bool(beside), "beside a union"),
-            (not all(isinstance(v, str) for v in node.get("enum", [])), "an enum of no strings"),
+            (not all(isinstance(v, str) and v for v in node.get("enum", [])), "an enum of no strings, or empty ones"),
+            (kind != "object" and bool({"properties", "required"} & set(node)), "of objects, where there is none"),
+            (kind != "array" and "items" in node, "of arrays, where there is none"),
             (node.get("format", "enum") not in ("enum", "date-time"), "format"),
         ],
         "moonshot": [("anyOf" in node and bool(beside), "beside a union")],
@@ -197,6 +199,13 @@ CASES: dict[str, tuple[Any, list[Any]]] = {
         {"$dynamicAnchor": "node", "type": "object", "properties": {
             "n": {"type": "integer"}, "more": {"type": "array", "items": {"$dynamicRef": "#node"}}}},
         [{"n": 1, "more": [{"n": 2, "more": []}]}]),
+    "words about other types": (
+        {"type": "object", "properties": {
+            "a": {"type": "string", "properties": {"x": {}}, "required": ["x"], "items": {}, "minimum": 3},
+            "b": {"type": "string", "enum": ["x", "", None, 3]}, "c": {"type": "integer", "enum": [1, 2.0, "x"]},
+            "d": {"anyOf": [{"type": "string"}, {"type": "null"}], "items": {"type": "string"}},
+            "e": {"type": ["object", "null"], "properties": {"x": {"type": "string"}}, "required": ["x"]}}},
+        [{"a": "s", "b": "", "c": 2, "d": None, "e": {"x": "y"}}, {"b": "x", "e": None}]),
     "round": ({"properties": {"a": {"$ref": "#/$defs/a"}},
                "$defs": {"a": {"$ref": "#/$defs/b"}, "b": {"$ref": "#/$defs/a"}}}, []),
 }  # fmt: skip

@@ -140,6 +140,8 @@ def _simple(schema: object, depth: int) -> bool:
         return False
     if any(isinstance(schema.get(old), bool) for old in ("exclusiveMinimum", "exclusiveMaximum")):  # draft 4
         return False
+    if schema["type"] != "object" and ("properties" in schema or "required" in schema):
+        return False
     if (schema["type"] == "array") != ("items" in schema) or depth > 20 or (names == [] and "required" in schema):
         return False
     inner = [

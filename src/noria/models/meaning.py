@@ -191,18 +191,42 @@ def simple_union(node: Schema) -> Schema:
     return node if len(apart) == len(branches) else node | {"anyOf": apart}
 
 
+ABOUT = {
+    "string": ("pattern", "format", "minLength", "maxLength"),
+    "object": ("properties", "required", "additionalProperties", "minProperties", "maxProperties"),
+    "array": ("items", "minItems", "maxItems", "uniqueItems"),
+    "number": (*NUMBERS, "format"),
+    "integer": (*NUMBERS, "format"),
+}
+"""Keywords that say something of values of one type, and nothing of others."""
+
+
 def of_kind(beside: Schema, kind: str) -> Schema:
     """One type of several, with what is said of it."""
-    about = {
-        "string": ("pattern", "format", "minLength", "maxLength"),
-        "object": ("properties", "required", "additionalProperties", "minProperties", "maxProperties"),
-        "array": ("items", "minItems", "maxItems", "uniqueItems"),
-        "number": NUMBERS,
-        "integer": NUMBERS,
-    }
-    found = {"type": kind} | {k: beside[k] for k in about.get(kind, ()) if k in beside}
+    found = {"type": kind} | {k: beside[k] for k in ABOUT.get(kind, ()) if k in beside}
     values = [v for v in beside.get("enum", ()) if _kind(v) == kind or (kind == "number" and _kind(v) == "integer")]
     return found | ({"enum": values} if values else {})
+
+
+def apt(node: Schema) -> Schema:
+    """The node without what can never matter beside its type: keywords of other types, values of others. Servers refuse
+    these (Gemini: "properties: only allowed for OBJECT type")."""
+    if "type" not in node:
+        return node
+    kinds = kinds_of({"type": node["type"]})
+    mine = {word for kind in kinds for word in ABOUT.get(kind, ())}
+    found = {k: v for k, v in node.items() if k in mine or not any(k in words for words in ABOUT.values())}
+    if "enum" in node:
+        found["enum"] = [v for v in node["enum"] if _is(v, kinds)] or node["enum"]
+    return found
+
+
+def _is(value: object, kinds: list[str]) -> bool:
+    """Whether a value is of one of these types; 1.0 is an integer too."""
+    kind = _kind(value)
+    if kind == "number" and isinstance(value, float) and value.is_integer():
+        kind = "integer"
+    return kind in kinds or (kind == "integer" and "number" in kinds)
 
 
 def joined_branches(node: Schema) -> Schema:

@@ -18,6 +18,7 @@ from noria.models.meaning import (
     NUMBERS,
     Schema,
     any_of,
+    apt,
     both,
     distinct,
     joined_branches,
@@ -52,7 +53,7 @@ class Style(msgspec.Struct, frozen=True):
     """What a kind of server takes. `keywords`: which of KEPT. `formats`: of strings (None: any). `typed`: every schema
     names its type, or is a union. `apart`: nothing constrains beside a union. `closed`: whether additionalProperties
     may be true or false, rather than a schema. `lists`: whether a type may be a list. `texts`: an enum is of strings
-    alone. `keys`: whether names of properties must fit KEY."""
+    alone, none of them empty. `keys`: whether names of properties must fit KEY."""
 
     keywords: frozenset[str] = KEPT
     formats: frozenset[str] | None = None
@@ -257,9 +258,10 @@ class _Mender:
     def _finished(self, node: Schema) -> Schema:
         """The schema within the style's limits; what these leave out is noted."""
         style, notes = self._style, list[str]()
-        node = dict(node)
+        node = dict(apt(node))
         self._union(node)
         self._typed(node, notes)
+        node = apt(node)
         for key in [k for k in node if k not in style.keywords and k != "nullable"]:
             _note(notes, key, node.pop(key))
         if style.formats is not None and node.get("format", "enum") not in style.formats:
@@ -301,7 +303,7 @@ class _Mender:
         if (
             style.texts
             and "enum" in node
-            and not all(isinstance(v, str) or (v is None and not style.lists) for v in node["enum"])
+            and not all((isinstance(v, str) and v) or (v is None and not style.lists) for v in node["enum"])
         ):
             node.setdefault("type", listed(kinds_of({"enum": node["enum"]})))
             _note(notes, "enum", node.pop("enum"))
