@@ -201,6 +201,8 @@ def test_what_a_command_says_when_it_fails_may_be_the_key(tmp_path: Path, prints
     [
         ("bad_request", "the certificate of h is not trusted: name its file in SSL_CERT_FILE", None),
         ("bad_request", "h answered 307: it redirects to https://h/v2: set base_url to that address", None),
+        ("auth", "h answered 407: the proxy asks for a login: put it in its address (http://user:password@host)", None),
+        ("bad_request", "ALL_PROXY names a proxy at h that cannot be used: name the server in NO_PROXY", None),
         ("bad_request", "h answered 400: no", "h answered 400: no: check that it speaks the chat dialect and knows m"),
         ("quota", "h answered 429: Used up.", "h answered 429: Used up: top it up, or choose another --model"),
     ],

@@ -35,7 +35,7 @@ TEXTS: dict[str, tuple[str, str]] = {
     "cut": ("the answer was cut at the output limit, three times", "raise max_output_tokens, or ask for less at once"),
 }
 
-NAMED = ("base_url", "SSL_CERT_FILE", "the proxy")
+NAMED = ("base_url", "SSL_CERT_FILE", "the proxy", "_PROXY names")
 """What a failure's own words name where they say what to do: no other advice stands beside that."""
 
 
@@ -57,6 +57,8 @@ def explain(reason: str, detail: str, endpoint: Endpoint, wait: int = 0) -> str:
     if said and not said.startswith("blocked by ") and url.split("/")[2] not in said:
         said = f"{url}: {said}"
     if reason in ("bad_request", "network") and any(word in said for word in NAMED):
+        return said
+    if "the proxy asks for a login" in said:
         return said
     return f"{said or what.format(**names)}: {advice.format(**names)}"
 

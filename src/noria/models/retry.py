@@ -141,6 +141,8 @@ def from_status(
     if 300 <= status < 400:
         place = shown_url(headers.get("location", ""))
         words = f"it redirects to {place}: set base_url to that address" if place else "it redirects: check base_url"
+    elif status == 407:
+        words = "the proxy asks for a login: put it in its address (http://user:password@host:port)"
     elif status in (404, 405) and kind == "bad_request":
         words = f"{words} (the address looks wrong: does base_url need /v1, or has it too much of the path?)"
     return Failure(kind, wait, culprit, one_line(f"{shown_url(url)} answered {status}: {words}", secrets))
