@@ -1,0 +1,330 @@
+"""Subagents in whole sessions: what comes of one, what it may do, what it costs, that none is left."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pytest
+
+from noria.app.approvals import Answer
+from noria.app.session import Session, Which
+from noria.app.settings import HookEntry
+from noria.core.transcript import Prompt, Step
+from noria.guard.modes import MODES, PermissionMode, stricter
+from noria.models.scripted import call, say
+from noria.runtime.bus import Notice, Within
+from tests.app.crew import COST, Cast, agent, ask, results, settings
+from tests.app.test_hooked import keeps, kept
+
+T = TypeVar("T")
+MEMORY = Which("memory")
+
+
+def run(work: Coroutine[Any, Any, T]) -> T:
+    return asyncio.run(asyncio.wait_for(work, 50))
+
+
+# -- what comes of one -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.seed("O01", "O08", "D16")
+def test_an_agent_does_a_task_and_answers(tmp_path: Path) -> None:
+    """O08, noria's form: it has a session of its own, the tools and the models of whom it works for, and gives its last
+    words; `max_steps` is 40 unless its file says otherwise."""
+    cast = Cast(ask(task="write f"), "done", scout=[call("write_file", path="f", content="x\n"), "f is written"])
+
+    async def work() -> None:
+        async with await Session.open(settings(tmp_path), MEMORY, model=cast) as session:
+            report = await session.run("go")
+            assert (report.outcome, report.text, report.steps) == ("completed", "done", 2)
+            assert results(session.state.transcript) == ["f is written"]
+            assert report.files.created == ["f"]
+            assert (report.usage.requests, report.usage.input, report.usage.output) == (4, 400, 40)
+            step = next(e for e in session.state.transcript if isinstance(e, Step))
+            assert step.results[0].status == "ok"
+            [charge] = [c for c in session.ledger().charges if c.kind == "tool"]
+            assert charge.usage == COST + COST
+
+    run(work())
+    assert (tmp_path / "work/f").read_text() == "x\n"
+    own, theirs = cast.requests()[0], cast.requests("scout")[0]
+    assert "Do what you are told." in theirs.system and "Do what you are told." not in own.system
+    assert [e.text for e in theirs.transcript] == ["write f"]  # nothing else of the conversation
+
+
+@pytest.mark.seed("O03")
+def test_what_goes_wrong_with_it_is_a_result(tmp_path: Path) -> None:
+    cast = Cast(say("", ask("nobody"), ask(task=" "), ask(task="fail"), ask(task="limit"), ask(task="mute")), "done")
+    cast.has("scout: fail").has("scout: limit", *[call("list_dir")] * 2, "half of it").has("scout: mute", *[""] * 9)
+
+    async def work() -> list[str]:
+        given = settings(tmp_path, agent("scout", max_steps=2), max_retries=0)
+        async with await Session.open(given, MEMORY, model=cast) as session:
+            assert (await session.run("go")).outcome == "completed"
+            return results(session.state.transcript)
+
+    nobody, blank, failed, limit, mute = run(work())
+    assert nobody == "ERROR: there is no agent 'nobody': they are scout"
+    assert blank.startswith("ERROR: the task is empty")
+    assert failed.startswith("ERROR: scout failed: ") and "0 turns" in failed
+    assert limit == "half of it\n[scout stopped at its limit of 2 steps (max_steps): this may not be all]"
+    assert mute.startswith("ERROR: scout failed: ")
+
+
+# -- never looser than whom it works for -------------------------------------------------------------------------
+
+
+def test_the_stricter_of_two_modes() -> None:
+    assert [stricter(a, b) for a in MODES for b in MODES if a != b].count("plan") == 8
+    assert stricter("goal", "default") == stricter("default", "goal") == "default"
+    assert stricter("debug", "default") == "debug" and stricter("plan", "debug") == "plan"
+
+
+@pytest.mark.case("E04")
+@pytest.mark.parametrize("own", MODES)
+@pytest.mark.parametrize("wanted", ["", *MODES])
+def test_a_mode_in_a_definition_makes_it_stricter_only(tmp_path: Path, own: PermissionMode, wanted: str) -> None:
+    """Every pair: what its calls may do is what the stricter mode lets through."""
+    writes = say("", call("write_file", path="f", content="x"), call("run_command", command="touch ran"))
+    cast = Cast(ask(), "done", scout=[writes, "tried"])
+    more = {"permission_mode": wanted} if wanted else {}
+
+    async def work() -> None:
+        async with await Session.open(settings(tmp_path, agent("scout", **more), mode=own), MEMORY, model=cast) as s:
+            assert (await s.run("go")).outcome == "completed"
+
+    run(work())
+    mode = stricter(own, wanted) if wanted else own  # type: ignore[arg-type]
+    assert (tmp_path / "work/f").exists() == (mode in ("accept-edits", "goal"))
+    assert (tmp_path / "work/ran").exists() == (mode == "goal")
+    hint = {"plan": "Mode: plan.", "goal": "Mode: goal.", "debug": "Mode: debug."}.get(mode, "")
+    assert hint in cast.requests("scout")[0].system
+
+
+@pytest.mark.case("E04")
+@pytest.mark.parametrize(
+    "more",
+    [{"mode": "yolo"}, {"permission_mode": "goal"}, {"allow": ["run_command"]}, {"sandbox": "off"}, {"tools": ["*"]},
+     {"auto": True}, {"model": "other"}],
+)  # fmt: skip
+def test_what_a_model_asks_for_beside_a_task_changes_nothing(tmp_path: Path, more: dict[str, Any]) -> None:
+    """A child in mode "auto" or "yolo" under a parent that asks: there is no such argument."""
+    cast = Cast(call("subagent", name="scout", task="look", **more), "done", scout=["never"])
+
+    async def work() -> list[str]:
+        async with await Session.open(settings(tmp_path, mode="default"), MEMORY, model=cast) as session:
+            await session.run("go")
+            return results(session.state.transcript)
+
+    [told] = run(work())
+    assert told.startswith("ERROR: subagent: ") and next(iter(more)) in told
+    assert cast.agents == []
+
+
+@pytest.mark.case("E04")
+def test_an_agents_deny_beats_the_always_that_its_parent_was_given(tmp_path: Path) -> None:
+    """The parent is answered *always* to `git push origin a`; an agent with `deny git push *` pushes neither that nor
+    `origin b`; one without it pushes the first only, for an answer is bound to what was shown. A new session in the
+    same process has the answer, a *once* does not."""
+    push = [call("run_command", command="git push origin a"), call("run_command", command="git push origin b")]
+    cast = Cast(push[0], say("", ask("strict"), ask("free")), "done", strict=[say("", *push), "no"],
+                free=[say("", *push), "yes"])  # fmt: skip
+    strict = agent("strict", deny="[run_command(git push *)]")
+    given = settings(tmp_path, strict, agent("free"), mode="default")
+
+    async def work() -> None:
+        async with await Session.open(given, MEMORY, model=cast, can_ask=True) as session:
+            await session.run("go")
+            [first] = session.asks()
+            assert session.approval(first).rule == "run_command(git push origin a)"
+            await session.say(first, Answer(True, remember="always"))
+            await session.rest()
+            [other] = session.asks()
+            asked = session.approval(other)
+            assert (asked.agent, asked.command, asked.id) == ("free", "git push origin b", other.call.id)
+            await session.say(other, Answer(False, "not b"))
+            assert (await session.rest()).outcome == "completed"
+
+    run(work())
+    denied = cast.requests("strict")[-1].transcript
+    assert ["is forbidden by the rule deny run_command(git push *) (strict.md)" in t for t in results(denied)] == [
+        True, True,
+    ]  # fmt: skip
+    allowed, refused = results(cast.requests("free")[-1].transcript)
+    assert "fatal: not a git repository" in allowed or "exit code" in allowed
+    assert refused.startswith('The person refused run_command: "not b"')
+
+
+@pytest.mark.case("E04")
+def test_an_answer_holds_for_as_long_as_was_said(tmp_path: Path) -> None:
+    """A *once* approval followed by the same command asks again, whoever runs it; *this session* given to an agent
+    holds for the session that it works for, for its others at work, and for who comes later; not for another session
+    in the same process."""
+    touch = call("run_command", command="touch a")
+    cast = Cast(say("", ask(task="one"), ask(task="two")), touch, ask(task="three"), "done", touch, "done")
+    for name in ("one", "two", "three"):
+        cast.has(f"scout: {name}", touch, touch, f"{name} is done")
+    given = settings(tmp_path, mode="default")
+
+    async def work() -> None:
+        async with await Session.open(given, MEMORY, model=cast, can_ask=True) as session:
+            await session.run("go")
+            while len(session.asks()) < 2:
+                await asyncio.sleep(0.01)
+            one, two = session.asks()
+            await session.say(one, Answer(True))  # once: it is asked about again
+            await session.rest()
+            while len(session.asks()) < 2:
+                await asyncio.sleep(0.01)
+            again = next(a for a in session.asks() if a.call.id.partition("/")[0] == one.call.id.partition("/")[0])
+            assert again.call.id != one.call.id and two.call.id in [a.call.id for a in session.asks()]
+            await session.say(again, Answer(True, remember="session"))
+            report = await session.rest()
+            assert (report.outcome, session.asks()) == ("completed", [])
+            assert results(session.state.transcript)[:2] == ["one is done", "two is done"]
+            assert results(session.state.transcript)[3] == "three is done"
+        async with await Session.open(given, MEMORY, model=Cast(touch, "done"), can_ask=True) as session:
+            await session.run("go")
+            assert len(session.asks()) == 1
+
+    run(work())
+
+
+@pytest.mark.case("E04")
+def test_it_has_the_tools_of_its_parent_at_most(tmp_path: Path) -> None:
+    """Those that its definition names, of those: never one to start others, to ask a person, or to end plan mode."""
+    looks = agent("scout", tools="[read_file, grep, run_command, web_*, ask_user, subagent]")
+    calls = say("", call("write_file", path="f", content="x"), ask(), call("ask_user", questions=[{"question": "?"}]))
+    cast = Cast(ask(), "done", scout=[calls, "tried"])
+
+    async def work() -> None:
+        given = settings(tmp_path, looks, tools=("read_file", "grep", "write_file", "subagent"))
+        async with await Session.open(given, MEMORY, model=cast) as session:
+            await session.run("go")
+
+    run(work())
+    write, start, question = results(cast.requests("scout")[-1].transcript)
+    assert write.startswith("ERROR: unknown tool 'write_file'")
+    assert write.endswith("The tools are: read_file, grep, subagent, agent_list")
+    assert start == "ERROR: a subagent starts no other: do the work yourself, and give what you found as your answer"
+    assert question.startswith("ERROR: unknown tool 'ask_user'")
+    assert cast.agents == ["scout: look"] and not (tmp_path / "work/f").exists()
+
+
+@pytest.mark.case("E04")
+def test_a_parent_that_never_asks_has_children_that_ask_nobody(tmp_path: Path) -> None:
+    cast = Cast(ask(), "done", scout=[call("run_command", command="touch ran"), "tried"])
+
+    async def work() -> None:
+        given = settings(tmp_path, agent("scout", permission_mode="default"))
+        async with await Session.open(given, MEMORY, model=cast, can_ask=True) as session:
+            report = await session.run("go")
+            assert (report.outcome, [d.tool for d in report.denials]) == ("completed", ["run_command"])
+
+    run(work())
+    assert not (tmp_path / "work/ran").exists()
+
+
+# -- hooks -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.case("L01")
+def test_a_subagent_stop_hook_that_never_lets_go(tmp_path: Path) -> None:
+    """As the hook of a turn's end: the flag is true on every forced continuation, also after a tool; three blocks, then
+    one warning. Stop hooks are not asked, and the parent's own end is not theirs."""
+    log = tmp_path / "log"
+    looks = call("list_dir")
+    cast = Cast(ask(), "done", scout=["one", "two", looks, "three", "four", "five"])
+    hooks = [HookEntry("SubagentStop", f"{keeps(log)}; echo run the tests >&2; exit 2")]
+
+    async def work() -> list[str]:
+        async with await Session.open(settings(tmp_path, hooks=hooks), MEMORY, model=cast) as session:
+            seen = session.watch()
+            assert (await session.run("go")).outcome == "completed"
+            assert results(session.state.transcript) == ["four"]
+            await session.close()
+            seen.close()
+            return [i.item.text async for i in seen if isinstance(i, Within) and isinstance(i.item, Notice)]
+
+    notices = run(work())
+    told = kept(log)
+    assert [t["stop_hook_active"] for t in told] == [False, True, True, True]
+    assert [t["last_assistant_message"] for t in told] == ["one", "two", "three", "four"]
+    assert {(t["hook_event_name"], t["agent_type"]) for t in told} == {("SubagentStop", "scout")}
+    assert len({t["agent_id"] for t in told}) == 1 and told[0]["agent_id"]
+    asked = [e.text for e in cast.requests("scout")[-1].transcript if isinstance(e, Prompt) and e.source == "hook"]
+    assert asked == ['<hook event="SubagentStop">\nrun the tests\n</hook>'] * 3
+    assert sum("SubagentStop hooks blocked the end of the turn 4 times" in n for n in notices) == 1
+
+
+@pytest.mark.case("L01")
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [("exit 1", "one"), ("exit 2", "two"), ("kill -9 $$", "one"), ("sleep 9", "one"), ("echo nonsense", "one")],
+)  # fmt: skip
+def test_a_subagent_stop_hook_without_output(tmp_path: Path, command: str, said: str) -> None:
+    """One that gives no verdict lets it end; exit 2 without a word blocks, once here, since the flag is heeded."""
+    active = "*'\"stop_hook_active\":true'*"
+    script = f'case "$(cat)" in {active}) exit 0;; esac; {command}'
+    cast = Cast(ask(), "done", scout=["one", "two", "three"])
+    hooks = [HookEntry("SubagentStop", script, timeout=1)]
+
+    async def work() -> list[str]:
+        async with await Session.open(settings(tmp_path, hooks=hooks), MEMORY, model=cast) as session:
+            await session.run("go")
+            return results(session.state.transcript)
+
+    assert run(work()) == [said]
+
+
+def test_hooks_are_told_whose_call_it_is_and_may_say_something_as_one_begins(tmp_path: Path) -> None:
+    """The hooks of sessions and prompts are the parent's; those of tools are asked about its calls, too, and can block
+    them. A matcher of SubagentStart and SubagentStop is the agent's name."""
+    log = tmp_path / "log"
+    every = ("SessionStart", "SessionEnd", "UserPromptSubmit", "PreToolUse", "PostToolUse", "Stop", "SubagentStart",
+             "SubagentStop")  # fmt: skip
+    hooks = [HookEntry(event, keeps(log)) for event in every]  # type: ignore[arg-type]
+    hooks += [
+        HookEntry("SubagentStart", "echo beware of the dog", matcher="sc.*"),
+        HookEntry("SubagentStart", "echo never", matcher="other"),
+        HookEntry("SubagentStop", "echo never >&2; exit 2", matcher="other"),
+        HookEntry("SubagentStart", "exit 2", matcher="scout"),
+        HookEntry("PreToolUse", "echo not that >&2; exit 2", matcher="run_command"),
+    ]
+    cast = Cast(ask(), "done", scout=[call("run_command", command="touch ran"), "tried"])
+
+    async def work() -> str:
+        async with await Session.open(settings(tmp_path, hooks=hooks), Which(), model=cast) as session:
+            assert (await session.run("go")).outcome == "completed"
+            return session.id
+
+    own = run(work())
+    told = [(t["hook_event_name"], t.get("tool_name", ""), t.get("agent_type", "")) for t in kept(log)]
+    assert told == [
+        ("SessionStart", "", ""), ("UserPromptSubmit", "", ""), ("PreToolUse", "subagent", ""),
+        ("SubagentStart", "", "scout"), ("PreToolUse", "run_command", "scout"), ("SubagentStop", "", "scout"),
+        ("PostToolUse", "subagent", ""), ("Stop", "", ""), ("SessionEnd", "", ""),
+    ]  # fmt: skip
+    assert {t["session_id"] for t in kept(log)} == {own}
+    [first, *_] = cast.requests("scout")
+    assert '<hook event="SubagentStart">\nbeware of the dog\n</hook>' in first.transcript[0].text  # type: ignore[union-attr]
+    assert "never" not in first.transcript[0].text  # type: ignore[union-attr]
+    [blocked] = results(cast.requests("scout")[-1].transcript)
+    assert blocked.startswith("ERROR: run_command was blocked by PreToolUse hook (exit 2): not that")
+    assert not (tmp_path / "work/ran").exists()
+
+
+def test_a_hook_that_ends_its_turn_is_said_in_its_result(tmp_path: Path) -> None:
+    halts = HookEntry("PreToolUse", """echo '{"continue": false, "stopReason": "enough"}'""", matcher="list_dir")
+    cast = Cast(ask(), "done", scout=[say("I look.", call("list_dir")), "never"])
+
+    async def work() -> list[str]:
+        async with await Session.open(settings(tmp_path, hooks=[halts]), MEMORY, model=cast) as session:
+            assert (await session.run("go")).outcome == "completed"
+            return results(session.state.transcript)
+
+    [told] = run(work())
+    assert told.startswith("ERROR: scout was interrupted (PreToolUse hook") and "enough" in told and "I look." in told
