@@ -115,6 +115,18 @@ def test_mistakes_are_one_line(house: House, words: tuple[str, ...]) -> None:
     ran.expect_one_line()
 
 
+def test_a_server_that_has_no_model_is_told(house: House) -> None:
+    """It answers: what is missing is a model, and one line says how to get one."""
+    with serving({"/api/tags": {"models": []}}) as (port, _):
+        env = {"OLLAMA_HOST": f"127.0.0.1:{port}"}
+        told = f"Ollama at http://127.0.0.1:{port}/v1 has no model: ollama pull NAME fetches one"
+        ran = house.noria("models", **env)
+        assert ran.status == 0 and ran.err == f"noria: {told}\n"
+        assert json.loads(house.noria("models", "--json", **env).out)["empty"] == [told]
+        if not ran.out:  # else another server of this machine is proposed
+            assert house.noria("-p", "hi", **env).expect_one_line().endswith(f"; {told}")
+
+
 # -- without a model or a key ------------------------------------------------------------------------------------
 
 

@@ -162,6 +162,21 @@ def test_who_is_slow_or_not_there_does_not_hold_up_the_rest() -> None:
     assert took < 10 * PATIENCE
 
 
+def test_what_was_told_in_time_is_not_lost_for_what_was_not() -> None:
+    """A server that has to read a large file before it says what a model can do has its models all the same."""
+
+    class Slow(dict[str, Any]):
+        def get(self, key: str, other: Any = None) -> Any:
+            if key.startswith("/api/show"):
+                time.sleep(1.5)
+            return super().get(key, other)
+
+    with serving(Slow({"/api/tags": {"models": [{"name": "big"}]}, "/api/show big": {}})) as (port, _):
+        assert find({"Ollama": port}) == [
+            LocalServer("Ollama", f"http://127.0.0.1:{port}/v1", (LocalModel("big", loaded=False),))
+        ]
+
+
 def test_ollama_host_says_where_it_is_and_nobody_else_is_asked_twice() -> None:
     with serving(OLLAMA) as (port, asked):
         found = find({"Ollama": 1}, {"OLLAMA_HOST": f"0.0.0.0:{port}"}, (f"http://127.0.0.1:{port}/v1",))

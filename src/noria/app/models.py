@@ -55,23 +55,27 @@ class Source(msgspec.Struct):
 
 
 class Listing(msgspec.Struct):
-    """All models that were found; with the whole catalogue also its sources."""
+    """All models that were found; with the whole catalogue also its sources. `empty`: a line for each server of this
+    machine that answers and has no model."""
 
     models: list[Line]
     sources: list[Source] = []
+    empty: list[str] = []
 
 
 async def listing(config: Config, base_url: str | None, env: Mapping[str, str], *, catalogue: bool = False) -> Listing:
     """What is configured, then what this machine serves, then (`catalogue`) all that vendors publish."""
-    lines = _configured(config, base_url, env)
+    lines, empty = _configured(config, base_url, env), list[str]()
     for server in await servers(env, [line.base_url for line in lines if line.base_url]):
         for line in lines:
             _compare(line, server)
         lines += [_served(server, model) for model in server.models]
+        if not server.models:
+            empty.append(_empty(server))
     if not catalogue:
-        return Listing(lines)
+        return Listing(lines, empty=empty)
     sources = [Source(name, v.source, v.date, v.note) for name, v in vendors().items()]
-    return Listing(lines + _catalogue(), sources)
+    return Listing(lines + _catalogue(), sources, empty)
 
 
 def _configured(config: Config, base_url: str | None, env: Mapping[str, str]) -> list[Line]:
@@ -152,6 +156,11 @@ def _served(server: LocalServer, model: LocalModel) -> Line:
     )  # fmt: skip
 
 
+def _empty(server: LocalServer) -> str:
+    fetch = "ollama pull NAME fetches one" if server.kind == "Ollama" else "load one there"
+    return f"{server.kind} at {server.base_url} has no model: {fetch}"
+
+
 def _flags(server: LocalServer, model: LocalModel) -> str:
     return f"--model {shlex.quote('chat:' + model.name)} --base-url {server.base_url}"
 
@@ -190,9 +199,10 @@ def _bare(url: str) -> str:
 def proposal(env: Mapping[str, str]) -> str:
     """What to add to the command line where there is no model or no key, and a server of this machine answers; empty
     where none does. It begins with a semicolon: it follows the error."""
-    found = [s for s in asyncio.run(servers(env)) if s.models]
+    answer = asyncio.run(servers(env))
+    found = [server for server in answer if server.models]
     if not found:
-        return ""
+        return f"; {_empty(answer[0])}" if answer else ""
     if len(found) > 1:
         names = " and ".join(f"{s.kind} at {s.base_url}" for s in found)
         return f"; {names} answer on this machine: noria models lists what they have"

@@ -53,8 +53,11 @@ def models(argv: Sequence[str]) -> int:
 
 def _table(found: Listing) -> None:
     """The lines in columns, then what there is to say of each; the sources last."""
+    for text in found.empty:
+        print(f"noria: {plain(text)}", file=sys.stderr)
     if not found.models:
-        print(f"noria: {NOTHING}; noria models --all lists the catalogue", file=sys.stderr)
+        if not found.empty:
+            print(f"noria: {NOTHING}; noria models --all lists the catalogue", file=sys.stderr)
         return
     rows = [HEAD, *map(_row, found.models)]
     widths = [max(len(row[k]) for row in rows) for k in range(len(HEAD) - 1)]

@@ -17,6 +17,7 @@ import h11
 import msgspec
 
 PATIENCE = 0.9  # seconds for all questions to one server
+ENOUGH = 0.8  # of these, the seconds for what can be done without
 LARGEST = 4 << 20  # bytes of an answer that are read
 ASKED = 24  # models of one Ollama that are asked about, at once
 PORTS = {"Ollama": 11434, "LM Studio": 1234, "llama.cpp": 8080, "vLLM": 8000}
@@ -210,12 +211,14 @@ class _Asker:
         shown = f"[{host}]" if ":" in host else host
         self._name = f"{shown}:{port}"
         self.base_url = f"http://{self._name}/v1"
+        self._ends = asyncio.get_running_loop().time() + ENOUGH
 
     async def maybe(self, path: str, body: object = None) -> dict[str, Any]:
-        """The answer; empty where there is none."""
+        """The answer; empty where there is none, or none in time: what was told before that is not lost."""
         try:
-            return await self.get(path, body)
-        except (OSError, _Nothing):
+            async with asyncio.timeout_at(self._ends):
+                return await self.get(path, body)
+        except (TimeoutError, OSError, _Nothing):
             return {}
 
     async def get(self, path: str, body: object = None) -> dict[str, Any]:
