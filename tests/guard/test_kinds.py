@@ -89,6 +89,15 @@ def test_no_line_that_may_run_what_is_denied_runs(place: Place, mode: Permission
     assert wrong == []
 
 
+def test_what_people_run_is_not_taken_for_what_is_denied(place: Place) -> None:
+    """Programs that are not known may run what they are given; that `make docker` does is no reason to ask."""
+    rules = (
+        ("allow", "run_command(*)"), ("allow", "write_file"), ("deny", "run_command(rm *)"),
+        ("deny", "run_command(curl *)"), ("ask", "run_command(docker *)"),
+    )  # fmt: skip
+    assert place.wrong(place.gate(rules), "works", "run") == []
+
+
 @pytest.mark.case("E03")
 def test_goal_mode_redirects_nothing_outside(place: Place) -> None:
     """There /tmp is the commands' own where a sandbox stands; without one it is outside. What commands write by

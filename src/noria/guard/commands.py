@@ -20,7 +20,8 @@ from noria.guard.harmless import each_only_reads
 from noria.guard.named import Files
 from noria.guard.rules import NOTHING, Inside, Rule, Rules, Ruling, compiled_command
 from noria.guard.running import Line, Running, alike, follow, joined, spellings
-from noria.guard.wrappers import QUIET, SCRIPTED, STARTS
+from noria.guard.scripted import SCRIPTED, STARTS, reads_script
+from noria.guard.wrappers import QUIET
 
 Said: TypeAlias = Literal["allow", "ask", "deny", "reads", "table"]
 
@@ -30,6 +31,7 @@ _OPENS_NOTHING = frozenset((
     "arch", "whoami", "id", "hostname", "nproc", "seq", "basename", "dirname", "which", "type", "uptime", "tty",
     "command -v",
 ))  # fmt: skip
+_GUESSED = ("", "what is given to a program may be run by it, and may be this")
 _TAKES_ONE = frozenset(("grep", "egrep", "fgrep", "sed", "awk", "jq", "tr", "cut"))
 
 
@@ -121,10 +123,12 @@ class CommandLine:
         why = _not_understood(self._line)
         if not why and (scripts := [s for r in self._line.runs for s in r.lines() if not s.perhaps]):
             why = next((w for s in scripts if (w := _not_understood(s))), "")
-        why = why or next((f"{r.unknown} cannot be known" for r in self._line.all() if r.unknown), "")
+        why = why or next((f"{r.unknown} cannot be known" for r in self._line.all() if r.unknown and not r.guessed), "")
         if not why and self._line.parsed.inputs and (told := next(filter(None, map(_told, self._line.all())), "")):
             texts = " ".join(self._line.parsed.inputs)
             why = f"what {told} is told to run cannot be known" if STARTS.search(texts) else ""
+        elif not why and (read := next((r for r in self._line.runs if reads_script(r.command.words)), None)):
+            why = f"what {read.command.name} reads from its input cannot be known"
         if why:
             yield Ruling("ask", rule, self._text, why)
 
@@ -150,8 +154,10 @@ class CommandLine:
                 pattern = compiled_command(rule.pattern)
                 texts = texts or [*spellings(words), *(f"{ASKS} {t}" for t in spellings(words) if self._outside)]
                 if any(pattern.fits(text) for text in texts):
-                    yield Ruling(kind, rule, _plain(running.text))
-                elif any(globs.UNKNOWN in t and pattern.might_fit(alike(t)) for t in texts):
+                    yield Ruling(
+                        "ask" if running.guessed else kind, rule, _plain(running.text), _GUESSED[running.guessed]
+                    )
+                elif not running.guessed and any(globs.UNKNOWN in t and pattern.might_fit(alike(t)) for t in texts):
                     why = f"{_plain(running.text)} may turn out to be it when it runs"
                     yield Ruling("ask", rule, _plain(running.text), why)
 
@@ -312,7 +318,7 @@ def _names_nothing(command: Simple) -> bool:
         return False
     operands = [w.text for w in command.words[1:] if not w.text.startswith("-") and not w.text.isdigit()]
     options = "".join(w.text for w in command.words[1:] if w.text.startswith("-"))
-    if "/" in options or (name in _TAKES_ONE and re.search(r"[frR]", options)):
+    if re.search("/.", options) or (name in _TAKES_ONE and re.search(r"[frR]", options)):
         return False
     return len(operands) <= (name in _TAKES_ONE)
 

@@ -71,6 +71,11 @@ def reads_only(name: str, args: Sequence[Arg]) -> bool:
     return bad is not None and bad.allows(args)
 
 
+def known(name: str) -> bool:
+    """Whether it is a command that reads, in some form at least."""
+    return name in _ANY or name in _FREE or name in _BAD or name in _CHECKS
+
+
 def _plain(name: str) -> str:
     """A command's name: one that is given by its place in the system's own folders is the same."""
     folder, slash, last = name.rpartition("/")

@@ -15,8 +15,8 @@ import msgspec
 from noria.guard.command import Parsed, Redirect, Simple, Word, parse
 from noria.guard.git_runs import git_command
 from noria.guard.globs import UNKNOWN
-from noria.guard.ran import parts_of
-from noria.guard.wrappers import runs
+from noria.guard.ran import inputs_of, parts_of
+from noria.guard.wrappers import obscure, runs
 
 DEEPEST = 8  # scripts in scripts, wrappers in wrappers
 
@@ -24,7 +24,7 @@ DEEPEST = 8  # scripts in scripts, wrappers in wrappers
 class Running(msgspec.Struct, frozen=True):
     """A command that is run. `inner`: what it runs in turn, each with the place of its first word among this one's (-1:
     in none). `plain`: it does nothing but run these. `unknown`: why there may be more. `perhaps`: it may be run, or be
-    an argument only. `function`: it calls one of the line's own."""
+    an argument only; `guessed`: of a program that is not known. `function`: it calls one of the line's own."""
 
     command: Simple
     inner: tuple[tuple[int, Running], ...] = ()
@@ -33,6 +33,7 @@ class Running(msgspec.Struct, frozen=True):
     unknown: str = ""
     perhaps: bool = False
     function: bool = False
+    guessed: bool = False
 
     @property
     def text(self) -> str:
@@ -85,18 +86,25 @@ def follow(text: str) -> Line:
     return _line(text, 0, False)
 
 
-def _line(text: str, depth: int, perhaps: bool) -> Line:
+def _line(text: str, depth: int, perhaps: bool, guessed: bool = False) -> Line:
     parsed = parse(text)
-    runs = tuple(_running(c, parsed.functions, depth, perhaps, True) for c in parsed.commands)
-    named = [part for text in parsed.programs for part in parts_of(text.replace("'", " "))]
-    programs = tuple(_line(text, depth + 1, True) for text in named) if depth <= DEEPEST else ()
-    return Line(parsed, runs, perhaps, programs)
+    runs = tuple(_running(c, parsed.functions, depth, perhaps, True, guessed) for c in parsed.commands)
+    if depth > DEEPEST:
+        return Line(parsed, runs, perhaps)
+    named = [part for text in parsed.programs for part in parts_of(text.replace("'", " ").lstrip("|- "))]
+    programs = [_line(text, depth + 1, True, guessed) for text in named]
+    if parsed.inputs and not guessed and any(obscure(c.words) for c in parsed.commands):
+        read = (part for text in parsed.inputs for part in inputs_of(text))
+        programs += (_line(text, depth + 1, True, True) for text in read)
+    return Line(parsed, runs, perhaps, tuple(programs))
 
 
-def _running(command: Simple, functions: tuple[str, ...], depth: int, perhaps: bool, loose: bool) -> Running:
+def _running(
+    command: Simple, functions: tuple[str, ...], depth: int, perhaps: bool, loose: bool, guessed: bool = False
+) -> Running:
     """`loose`: what follows may be tried at every word; not again within such a try."""
     if depth > DEEPEST:
-        return Running(command, unknown="what is nested this deeply", perhaps=perhaps)
+        return Running(command, unknown="what is nested this deeply", perhaps=perhaps, guessed=guessed)
     found = runs(command.words, functions)
     inner = tuple(
         (
@@ -107,14 +115,17 @@ def _running(command: Simple, functions: tuple[str, ...], depth: int, perhaps: b
                 depth + 1,
                 perhaps or each.perhaps,
                 not each.perhaps,
+                guessed or each.guessed,
             ),
         )
         for each in found.inner
         if each.words and (loose or not each.perhaps)
     )
-    scripts = tuple(_line(each.text, depth + 1, perhaps or each.perhaps) for each in found.scripts)
+    scripts = tuple(
+        _line(each.text, depth + 1, perhaps or each.perhaps, guessed or each.guessed) for each in found.scripts
+    )
     function = bool(command.name) and command.name in functions
-    return Running(command, inner, scripts, found.plain, found.unknown, perhaps, function)
+    return Running(command, inner, scripts, found.plain, found.unknown, perhaps, function, guessed)
 
 
 def joined(words: tuple[Word, ...]) -> str:

@@ -60,7 +60,7 @@ LOOSE = frozenset((
     "rlwrap", "script", "cpulimit", "numactl", "pkexec", "runuser", "su", "flock", "entr", "ssh", "npx", "bunx", "uvx",
     "dotenv", "nix-shell", "faketime", "dash-run", "wsl", "start-stop-daemon", "daemonize", "mapfile", "readarray",
     "compgen", "complete", "bind", "hash", "tmux", "screen", "expect", "hyperfine", "watchexec", "nodemon", "run-parts",
-    "socat", "prlimit", "cgexec", "softlimit", "chpst", "setuidgid", "gosu", "tini",
+    "socat", "prlimit", "i386", "x86_64", "ld.so", "cgexec", "softlimit", "chpst", "setuidgid", "gosu", "tini",
     "dumb-init", "apptainer", "distrobox",
 ))  # fmt: skip
 LAUNCHES = frozenset((
@@ -71,10 +71,24 @@ LAUNCHES = frozenset((
     "docker-compose exec", "toolbox run",
     "bun x", "bun run", "deno task", "rbenv exec", "pyenv exec", "nodenv exec", "opam exec", "stack exec", "cabal exec",
 ))  # fmt: skip
-SHELLS = frozenset(("bash", "sh", "dash", "zsh", "ksh", "mksh", "ash", "rbash", "yash", "fish"))
+SHELLS = frozenset((
+    "bash", "sh", "dash", "zsh", "ksh", "mksh", "ash", "rbash", "yash", "fish", "csh", "tcsh",
+))  # fmt: skip
 RESERVED = frozenset((
     "{", "}", "!", "if", "then", "elif", "else", "fi", "while", "until", "for", "do", "done", "case", "esac", "select",
     "function", "in", "[[",
 ))  # fmt: skip
 """Words of the shell's own: where a command has one as its name (`! { a; }`), the grammar did not understand it."""
 LATER = frozenset(("at", "batch", "crontab"))
+QUOTES = frozenset((
+    "cd", "pushd", "popd", "cp", "mv", "rm", "rmdir", "ln", "mkdir", "touch", "chmod", "chown", "chgrp", "install",
+    "truncate", "tee", "dd", "unlink", "shred", "patch", "kill", "wait",
+    "return", "break", "continue", "shift", "unset",
+    "export", "local", "declare", "typeset", "readonly", "let", "umask", "ulimit", "shopt", "logger", "wall", "help",
+    "info", "tldr", "whereis", "apropos", "whatis", "curl", "wget", "cal", "bc", "jobs", "fg", "bg", "disown",
+))  # fmt: skip
+"""Commands that never run what they are given: names of files, variables, texts."""
+SCRIPT_RUNNERS = frozenset((
+    "npm", "yarn", "pnpm", "bun", "cargo", "deno", "go", "just", "task", "gradle", "mvn", "composer", "rake", "dotnet",
+))  # fmt: skip
+"""Where `run` has a name behind it that is no command's."""

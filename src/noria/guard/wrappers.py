@@ -13,12 +13,22 @@ from collections.abc import Callable, Iterator, Sequence
 
 import msgspec
 
-from noria.guard.args import Arg
 from noria.guard.command import NAMES_PROGRAM, Word
 from noria.guard.git_runs import git
-from noria.guard.ran import NOTHING, Inner, Runs, Script, made, parts_of, script_of, text_at
-from noria.guard.reading import reads_only
-from noria.guard.wrapper_table import LATER, LAUNCHES, LOOSE, RESERVED, SHELLS, WRAPS, Wrap
+from noria.guard.ran import NOTHING, Inner, Runs, Script, inputs_of, made, parts_of, script_of, text_at
+from noria.guard.reading import known
+from noria.guard.scripted import SCRIPTED, TOLD, awk, scripted, sed, told
+from noria.guard.wrapper_table import (
+    LATER,
+    LAUNCHES,
+    LOOSE,
+    QUOTES,
+    RESERVED,
+    SCRIPT_RUNNERS,
+    SHELLS,
+    WRAPS,
+    Wrap,
+)  # fmt: skip
 
 QUIET = frozenset(("LC_ALL", "LANG", "LC_CTYPE", "LC_COLLATE", "TZ", "NO_COLOR", "TERM", "COLUMNS", "LINES"))
 """Variables that change how something is shown, no more."""
@@ -26,20 +36,10 @@ _SUBSCRIPTS = frozenset(
     ("printf", "read", "unset", "declare", "typeset", "local", "export", "readonly", "let", "test", "[")
 )
 TRIED = 40  # words of a command at which one that it runs may begin
-SCRIPTED = re.compile(r"python[\d.]*|pypy3?|node|deno|bun|perl|ruby|php|lua\w*|tclsh|Rscript|osascript|ed|ex")
-"""What runs a script in a language of its own."""
-STARTS = re.compile(
-    r"system|popen|exec|spawn|subprocess|child_process|pty\.|unlink|rmtree|remove|delete|shell|rmSync|`|%x|^!|[<' \n]!",
-    re.IGNORECASE,
-)
-"""Signs in such a script that it starts programs, or takes files away."""
-TOLD = frozenset((
-    "tar", "gtar", "bsdtar", "rsync", "scp", "sftp", "zip", "vim", "vi", "ex", "view", "nvim", "less", "more", "man",
-    "make", "gmake", "cpio", "split", "emacs", "mutt", "gcc", "cc",
-))  # fmt: skip
-"""What has options that name programs to be run."""
-_SED = re.compile(r"(?:^|[\s;{}!$/|#,:\d])e(?:\s|$)|[/|#,:@!]\w*e\w*\s*(?:$|[;}\n])|^-\w*f|^--file")
-_AWK = re.compile(r"\bsystem\s*\(|\|\s*getline|\|\s*\"|\|&|\"\s*\|")
+_HANDS = ("exec", "run", "x", "dlx", "shell", "ssh", "exec-env")
+_MARKS = re.compile(r"[.:\\!]*(?:sh|shell|system|spawn|exec|source|syscmd)")
+_EMULATES = re.compile(r"ld-(?:linux|musl).*|ld(?:-\S*)?\.so.*|qemu-\w+")
+_HANDED = re.compile(r"-[ecx]|--(?:sh-)?exec|--(?:command|cmd|run|shell|program)")
 
 
 def runs(words: tuple[Word, ...], functions: Sequence[str] = ()) -> Runs:
@@ -64,31 +64,47 @@ def runs(words: tuple[Word, ...], functions: Sequence[str] = ()) -> Runs:
         found = _shell(words)
     elif name in WRAPS:
         found = _wrapped(name, words)
-    elif name in LOOSE or f"{name} {text_at(words, 1)}" in LAUNCHES:
+    elif name in LOOSE or _EMULATES.fullmatch(name) or f"{name} {text_at(words, 1)}" in LAUNCHES:
         found = _loose(words)
     elif name in _SUBSCRIPTS:
         found = _subscripts(name, words)
     elif name in TOLD:
-        found = _told(words)
+        found = told(words)
     elif SCRIPTED.fullmatch(name):
-        found = _scripted(name, words)
+        found = scripted(name, words)
     else:
-        return NOTHING
+        return _guessed(name, words) if obscure(words) else NOTHING
     if written != name and not written.startswith(("/bin/", "/usr/bin/")):
         return msgspec.structs.replace(found, plain=False)  # a program of that name, from elsewhere
     return found
 
 
-def _told(words: tuple[Word, ...]) -> Runs:
-    """Programs with options that name others: whatever stands in a word with a blank, behind `=`, `!` or a colon."""
-    found = [part for w in words[1:] if " " in w.text for part in parts_of(w.text)]
-    return Runs(scripts=tuple(Script(text, True) for text in found))
+def obscure(words: tuple[Word, ...]) -> bool:
+    """Whether nothing is known of the program: what it is given may be run by it."""
+    name = words[0].text.rpartition("/")[2] if words and words[0].fixed else ""
+    return bool(name) and not (
+        name in QUOTES or known(name) or name in _LOOKS or name in SHELLS or name in WRAPS or SCRIPTED.fullmatch(name)
+    )
 
 
-def _scripted(name: str, words: tuple[Word, ...]) -> Runs:
-    """What a script in the words starts, of which no more is known."""
-    starts = any(STARTS.search(w.text) for w in words[1:] if not re.fullmatch(r"[\w./:=+-]*", w.text))
-    return Runs(unknown=f"what the script of {name} starts") if starts else NOTHING
+def _guessed(name: str, words: tuple[Word, ...]) -> Runs:
+    """What a program that is not known may run: what stands behind `--`, `exec` or an option like `-e`, and words that
+    are whole commands."""
+    begins = [n + 1 for n, w in enumerate(words) if n and w.text in ("--", *(_HANDS if n < 8 else ()))]
+    if _MARKS.fullmatch(name):
+        begins.append(1)
+    if name in SCRIPT_RUNNERS:
+        begins = [n for n in begins if words[n - 1].text != "run"]
+    inner = [
+        Inner(words[at:], at, perhaps=True, guessed=True) for n in begins for at in range(n, min(len(words), n + 6))
+    ]
+    inner += [
+        Inner(words[n + 1 : n + 2], n + 1, perhaps=True, guessed=True)
+        for n, w in enumerate(words)
+        if _HANDED.fullmatch(w.text)
+    ]
+    texts = [t for w in words[1:] if " " in w.text for t in (*parts_of(script_of(w)), *inputs_of(w.text))]
+    return Runs(tuple(inner), tuple(Script(t, True, True) for t in dict.fromkeys(texts)))
 
 
 def _subscripts(name: str, words: tuple[Word, ...]) -> Runs:
@@ -309,29 +325,12 @@ def _fd(words: tuple[Word, ...]) -> Runs:
     return NOTHING
 
 
-def _sed(words: tuple[Word, ...]) -> Runs:
-    """`e` runs what stands behind it, or the line that was read."""
-    args = [Arg(w.text) if w.fixed else Arg(w.text, "name") for w in words[1:]]
-    plain = [a for a in args if not re.match(r"-[nErsuz]*i|--in-place", a.text)]
-    if reads_only("sed", plain) or not any(_SED.search(a.text) for a in args):
-        return NOTHING
-    texts = [t for a in args for t in re.findall(r"e[ \t]+([^\n]+)", a.text)]
-    return Runs(scripts=tuple(Script(t, True) for t in texts), unknown="the commands that the sed script runs")
-
-
 def _later(words: tuple[Word, ...]) -> Runs:
     return Runs(unknown=f"what {words[0].text} is given to run later")
 
 
-def _awk(words: tuple[Word, ...]) -> Runs:
-    if any(not w.fixed or _AWK.search(w.text) for w in words[1:2]) or any(_AWK.search(w.text) for w in words[1:]):
-        texts = [t for w in words[1:] for t in re.findall(r'"((?:[^"\\]|\\.)*)"', w.text)]
-        return Runs(scripts=tuple(Script(t, True) for t in texts), unknown="the commands that the awk program runs")
-    return NOTHING
-
-
 _LOOKS: dict[str, Callable[[tuple[Word, ...]], Runs]] = {
     "eval": _eval, "trap": _trap, "alias": _alias, "source": _source, ".": _source, "watch": _watch, "env": _env,
-    "command": _command, "find": _find, "gfind": _find, "fd": _fd, "fdfind": _fd, "git": git, "awk": _awk,
-    "sed": _sed, "gsed": _sed, "gawk": _awk, "mawk": _awk, "nawk": _awk, **dict.fromkeys(LATER, _later),
+    "command": _command, "find": _find, "gfind": _find, "fd": _fd, "fdfind": _fd, "git": git, "awk": awk,
+    "sed": sed, "gsed": sed, "gawk": awk, "mawk": awk, "nawk": awk, **dict.fromkeys(LATER, _later),
 }  # fmt: skip
