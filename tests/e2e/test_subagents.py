@@ -1,0 +1,123 @@
+"""Subagents under the real command: killed and resumed, interrupted, asked about by lines, seen by who reads along."""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from noria.testing import ModelServer, Request, Turn, turns_so_far
+from tests.e2e.history import check_history
+from tests.e2e.run import Place, processes_with
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks at /proc")
+
+ALL = int(os.environ.get("NORIA_CRASHES", "0"))
+COMMITS = range(1, 31) if ALL else range(2, 31, 5)
+
+
+def define(place: Place, name: str = "scout", **keys: str) -> None:
+    """An agent of the user's."""
+    folder = place.home / "agents"
+    folder.mkdir(exist_ok=True)
+    head = "".join(f"{key}: {value}\n" for key, value in {"description": "Does what it is told.", **keys}.items())
+    (folder / f"{name}.md").write_text(f"---\nname: {name}\n{head}---\nDo it.\n")
+
+
+def task_of(request: Request) -> str:
+    """The task of the subagent that asks; blank where it is none."""
+    system, prompt = request["messages"][0]["content"], request["messages"][1]["content"]
+    return prompt if ", a subagent: " in system else ""
+
+
+def cast(own: Callable[[int], Turn], theirs: Callable[[str, int], Turn]) -> Callable[[Request], Turn]:
+    """What the session's model says at a step, and a subagent's, by its task."""
+
+    def turn(request: Request) -> Turn:
+        task, step = task_of(request), turns_so_far(request)
+        return theirs(task, step) if task else own(step)
+
+    return turn
+
+
+def send(*tasks: str) -> Turn:
+    return {"calls": [["subagent", {"name": "scout", "task": task}] for task in tasks]}
+
+
+def sessions(place: Place) -> list[tuple[str, str, int, str]]:
+    """Every session: id, parent, parent_seq, outcome."""
+    with sqlite3.connect(place.home / "journal.db") as database:
+        return database.execute("SELECT id, parent, parent_seq, outcome FROM session ORDER BY key").fetchall()
+
+
+# -- killed ------------------------------------------------------------------------------------------------------
+
+
+def working(task: str, step: int) -> Turn:
+    """Each appends a line to the log twice."""
+    if step < 2:
+        return {"calls": [["run_command", {"command": f"echo {task}{step} >> log; sleep 0.02"}]]}
+    return {"text": f"{task} is done"}
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize("commit", COMMITS)
+def test_killed_at_a_commit_a_subagent_goes_on_where_it_was(tmp_path: pathlib.Path, when: str, commit: int) -> None:
+    """No side effect twice, no outcome forgotten: of a command that was under way when noria was killed, the subagent
+    is told that its outcome is unknown, as any session is. Its session is gone on with, never begun again."""
+    own: Callable[[int], Turn] = lambda step: send("a", "b") if step == 0 else {"text": "all done"}  # noqa: E731
+    with ModelServer(cast(own, working)) as server:
+        place = Place(tmp_path, server.url)
+        define(place)
+        status, _, err = place.run("go", module=f"tests.e2e.killed {when} {commit}")
+        assert status in (0, -signal.SIGKILL), err
+        if status:
+            before = len(server.requests)
+            status, result, err = place.run("-c")
+            assert (status, result["outcome"], result["text"]) == (0, "completed", "all done"), (result, err)
+            for request in server.requests[before:]:
+                check_history(request)
+        assert server.violations == []
+        last = server.requests[-1]["messages"]
+        assert [m["content"] for m in last if m["role"] == "tool"] == ["a is done", "b is done"]
+        lines = Counter((place.work / "log").read_text().split())
+        assert not [line for line, n in lines.items() if n > 1], lines
+        for task in "ab":
+            [done] = [r for r in server.requests if task_of(r) == task and turns_so_far(r) == 2][-1:]
+            for k, message in enumerate(m for m in done["messages"] if m["role"] == "tool"):
+                assert lines[f"{task}{k}"] == 1 or "unknown" in message["content"] or "nothing was" in message["content"]
+        [parent] = [s for s in sessions(place) if not s[1]]
+        children = [s for s in sessions(place) if s[1]]
+        assert len(children) == 2 and {s[1] for s in children} == {parent[0]}
+        assert [s[3] for s in children] == ["completed"] * 2
+        assert processes_with(str(place.home)) == []
+
+
+def test_a_finished_subagent_gives_its_answer_again_without_a_request(tmp_path: pathlib.Path) -> None:
+    """Killed between its end and its result."""
+    own: Callable[[int], Turn] = lambda step: send("a") if step == 0 else {"text": "all done"}  # noqa: E731
+    with ModelServer(cast(own, lambda task, step: {"text": "found"})) as server:
+        place = Place(tmp_path, server.url)
+        define(place)
+        for commit in range(4, 12):
+            place.run("go", module=f"tests.e2e.killed after {commit}")
+            asked = [task_of(r) for r in server.requests].count("a")
+            ended = [s for s in sessions(place) if s[1] and s[3] == "completed"]
+            if ended and not [s for s in sessions(place) if not s[1]][-1][3]:
+                break
+        else:
+            pytest.fail("it was never killed between the two")
+        status, result, _ = place.run("-c")
+        assert (status, result["text"]) == (0, "all done")
+        assert [task_of(r) for r in server.requests].count("a") == asked
+        assert server.requests[-1]["messages"][-1]["content"] == "found"
