@@ -356,6 +356,10 @@ RESPONSES: dict[str, tuple[list[Any], Means]] = {
         [item("added", 0, **CALL), item("done", 0, type="search_results", results=[]),
          item("added", 1, type="message", id="m1"), TEXT | {"output_index": 1}, item("done", 1, **MESSAGE), ended()],
         SAID),
+    "only what the provider's own tools say": (
+        [item("done", 0, type="reasoning", id="r", summary=[], encrypted_content="x"),
+         item("done", 1, type="apply_patch_call", id="a", call_id="c9", operation={}), ended()],
+        Means(kind="empty", words="only blocks of the provider's own (apply_patch_call)")),
     "content_part.delta": ([ev("content_part.delta", output_index=0, content_index=0, delta="H"),
                             ev("content_part.delta", output_index=0, delta={"type": "output_text", "text": "i"}),
                             ended("done")], SAID),

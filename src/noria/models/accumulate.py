@@ -6,13 +6,17 @@ dialect. The rules are design section 7; the readings of odd streams are decisio
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
+
+import msgspec
 
 from noria.core.content import Block, Call, End, Opaque, Reasoning, Reply, Text, make_call
 from noria.core.ports import CallDelta, CallReady, Emit, Failure, ReasoningDelta, TextDelta
 from noria.models.encode import mended
 from noria.models.scrub import Scrubber
 from noria.models.slots import Slot, another, continues, named, readable, rejoin
+
+_decode = msgspec.json.Decoder(Any).decode
 
 
 class Run:
@@ -324,8 +328,7 @@ class Accumulator:
             return Failure(
                 "empty", detail="the output limit was reached before any text or call: raise max_output_tokens"
             )
-        only = "only reasoning" if any(isinstance(b, Reasoning) for b in blocks) else "neither text nor a tool call"
-        return Failure("empty", detail=f"the model's reply has {only}")
+        return Failure("empty", detail=f"the model's reply has {_only(blocks)}")
 
     def _ordered(self) -> list[Slot]:
         """The calls by index where every one has one, else as they came."""
@@ -342,3 +345,15 @@ class Accumulator:
         if slot.spoiled:
             return Call("", mended(slot.name), readable(written), written or "{}", wire_id=mended(slot.wire_id))
         return make_call(mended(slot.name), written, wire_id=mended(slot.wire_id), cut=cut)
+
+
+def _only(blocks: list[Block]) -> str:
+    """What a reply has that has neither text nor a call."""
+    kinds: list[str] = []
+    for block in blocks:
+        if isinstance(block, Opaque) and isinstance(said := _decode(block.data), dict):
+            kinds += [kind] if isinstance(kind := said.get("type"), str) else []
+    if kinds:
+        said = ", ".join(dict.fromkeys(kinds))[:200]
+        return f"neither text nor a call of noria's tools, only blocks of the provider's own ({said})"
+    return "only reasoning" if any(isinstance(b, Reasoning) for b in blocks) else "neither text nor a tool call"
