@@ -42,7 +42,8 @@ class Servers(House):
         """One prompt in a session; goal mode unless said otherwise."""
 
         async def work() -> Report:
-            async with await self.open(turns, *hooks, **({"mcp": self.mcp} | more)) as session:
+            more.setdefault("mcp", self.mcp)
+            async with await self.open(turns, *hooks, **more) as session:
                 self.opened = session.notices
                 toolbox = session._house.toolbox
                 assert toolbox is not None
@@ -65,7 +66,7 @@ class Servers(House):
 
 
 def hook(name: str = "x/check", **more: Any) -> HookEntry:
-    given: dict[str, Any] = {"event": "PreToolUse", "mcp": name} | more
+    given: dict[str, Any] = {"event": "PreToolUse", "mcp": name, **more}
     return HookEntry(**given)
 
 

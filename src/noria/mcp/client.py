@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
 from math import inf
@@ -32,6 +32,7 @@ RAW = "io.noria/raw"  # where an answer, as it came, passes through the SDK
 PAGES = 100  # of a list of tools
 CONNECT = 10.0  # seconds
 NO_SESSION = -32001
+CLOSED = "Connection closed"
 for _name in ("mcp", "client", "httpx2", "httpcore2"):  # the SDK's: nothing of theirs goes to stderr by itself
     logging.getLogger(_name).addHandler(logging.NullHandler())
 
@@ -110,6 +111,7 @@ class Link:
         self.on_skip: Callable[[str], None] = lambda line: None
         self.program: Program | None = None
         self.exited = False  # the program has ended by itself
+        self.stale = False  # the server does not know it any more
 
     async def open(self, seconds: float) -> Opened:
         """Connect and ask for the tools. Raises Lost with the reason, once it is all ended again."""
@@ -128,6 +130,17 @@ class Link:
         if late:
             raise Lost(f"it was not ready within {seconds:g} s{f' ({spoken})' if spoken else ''}")
         raise Lost(self.why or "the connection ended")
+
+    @property
+    def good(self) -> bool:
+        """Whether calls can go over it."""
+        return not self.stale and not self.gone.is_set()
+
+    async def retire(self) -> None:
+        """End it once the calls that are under way have their answers."""
+        if self._calls:
+            await asyncio.wait(set(self._calls))
+        await self.close()
 
     async def close(self) -> None:
         """End it; returns when nothing of it is left."""
@@ -164,11 +177,12 @@ class Link:
         try:
             return await work
         except MCPError as error:
-            if self.gone.is_set() or error.code == types.CONNECTION_CLOSED:
-                await self._ended()
-                raise Lost(self.why or f"the connection ended: {error.message}", sent=True) from None
             if self._forgotten(error):
                 raise Unknown(error.message) from None
+            if self.gone.is_set() or _closed(error):
+                if error.message == CLOSED:
+                    await self._ended()
+                raise Lost(self.why or f"the connection ended: {error.message}", sent=True) from None
             status = f" ({self.status})" if self.status and "error response" in error.message else ""
             raise Refused(f"{error.message}{status}") from None
 
@@ -204,10 +218,8 @@ class Link:
                         if not ready.done():
                             ready.set_result(opened)
                         await self.gone.wait()
-        except MCPError as error:
-            self.why = f"{error.message}{f' ({self.status})' if self.status else ''}"
         except Exception as error:  # noqa: BLE001 - whatever a transport or the SDK raises, there is no connection
-            self.why = _reason(error)
+            self.why = f"{_reason(error)}{f' ({self.status})' if self.status else ''}"
         finally:
             self._session = None
             self.gone.set()
@@ -219,7 +231,7 @@ class Link:
         try:
             await session.initialize()
         except MCPError as error:
-            if self.gone.is_set() or error.code == types.CONNECTION_CLOSED:
+            if self.gone.is_set() or _closed(error):
                 raise
             try:
                 await session.discover()
@@ -377,12 +389,26 @@ def http(url: str, headers: Mapping[str, str], version: str) -> Link:
     return Link(partial(_http, url, headers), version)
 
 
+def _closed(error: MCPError) -> bool:
+    """Whether the SDK says that the connection, or the stream of an answer, ended. Its code is one of those that
+    servers give to errors of their own."""
+    return error.code == types.CONNECTION_CLOSED and error.message.startswith((CLOSED, "SSE stream"))
+
+
 def _reason(error: BaseException) -> str:
-    """What went wrong, in one line: of a group the first that says something."""
-    while isinstance(error, BaseExceptionGroup):
-        error = next((e for e in error.exceptions if not isinstance(e, asyncio.CancelledError)), error.exceptions[0])
-    words = " ".join(str(error).split())
-    kind = type(error).__name__
+    """What went wrong, in one line: of a group what the transport says, or else what a request came to."""
+    found = list(_leaves(error))
+    error = next((e for e in found if not isinstance(e, MCPError | asyncio.CancelledError)), found[0])
+    words = " ".join(str(error).split())[:500]
     if isinstance(error, httpx2.ConnectError):
         return f"it could not be reached: {words}"
-    return words[:500] if words and isinstance(error, OSError | RuntimeError | MCPError) else f"{kind}: {words[:500]}"
+    plain = words and isinstance(error, OSError | RuntimeError | MCPError)
+    return words if plain else f"{type(error).__name__}: {words}"
+
+
+def _leaves(error: BaseException) -> Iterator[BaseException]:
+    if isinstance(error, BaseExceptionGroup):
+        for each in error.exceptions:
+            yield from _leaves(each)
+    else:
+        yield error

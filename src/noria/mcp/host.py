@@ -56,23 +56,25 @@ class Server:
         self._version, self._skipped = version, skipped
         self._link: Link | None = None
         self._opening: asyncio.Task[Link] | None = None
+        self._retiring: dict[asyncio.Task[None], Link] = {}  # connections before it, until their calls are answered
         self._failed_at = 0.0
         self._closed = False
 
     @property
     def ready(self) -> bool:
         """Whether it is connected."""
-        return self._link is not None and not self._link.gone.is_set()
+        return self._link is not None and self._link.good
 
     async def connected(self) -> Link:
         """The connection; a new one where it has gone, shared by all that wait for it. Raises CallFailed."""
-        if self._link is not None and not self._link.gone.is_set():
+        if self._link is not None and self._link.good:
             return self._link
         if self._opening is None:
             now = asyncio.get_running_loop().time()
             if self._closed or (self.why and now - self._failed_at < AGAIN):
                 raise self._absent()
             self._opening = asyncio.create_task(self._open())
+            self._opening.add_done_callback(_heard)
         opening = self._opening
         try:
             return await asyncio.shield(opening)
@@ -85,7 +87,9 @@ class Server:
         try:
             if self._link is not None:
                 old, self._link = self._link, None
-                await old.close()
+                retiring = asyncio.create_task(old.retire())
+                self._retiring[retiring] = old
+                retiring.add_done_callback(self._retiring.pop)
             return await self._connect()
         finally:
             self._opening = None
@@ -133,7 +137,7 @@ class Server:
             try:
                 return await link.call(tool, arguments, self.spec.timeout)
             except client.Unknown:  # it was restarted, and has refused the call unread
-                await link.close()
+                link.stale = True
                 return await (await self.connected()).call(tool, arguments, self.spec.timeout)
         except client.Lost as error:
             raise self._lost(error) from None
@@ -161,6 +165,8 @@ class Server:
             await asyncio.wait({self._opening})
         if self._link is not None:
             await self._link.close()
+        for old in list(self._retiring.values()):
+            await old.close()
 
 
 class Host:
@@ -184,6 +190,12 @@ class Host:
     async def close(self) -> None:
         """End all at once."""
         await asyncio.gather(*(server.close() for server in self.servers.values()))
+
+
+def _heard(task: asyncio.Task[Any]) -> None:
+    """Take its failure, for nobody may wait for it any more."""
+    if not task.cancelled():
+        task.exception()
 
 
 async def _tried(server: Server) -> None:
