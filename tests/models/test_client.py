@@ -164,6 +164,31 @@ def test_a_key_in_the_query_is_in_no_message() -> None:
     assert "secret" not in failed(answers[0]).detail
 
 
+@pytest.mark.parametrize("status", [400, 500])
+def test_no_secret_that_a_server_says_back_is_in_a_text(status: int) -> None:
+    """Keys, the values of headers that hold one, the login in the address, whoever writes them."""
+    body = {
+        "error": {"message": "no ada:se%40me or se@me, YWRhOnNlQG1l, hdr-value-1, Token tkn-value-2, secret-key-123"}
+    }
+    answer, whole = http(body, status), sse({"error": {"message": body["error"]["message"]}}, done=False)
+    headers = {"X-Api-Token": "hdr-value-1", "Authorization": "Token tkn-value-2", "X-Plain": "no"}
+    for each in (answer, stream(whole)):
+        server = Server(each)
+
+        async def run(server: Server = server) -> Failure:
+            async with server:
+                where = endpoint(server.url.replace("//", "//ada:se%40me@"), headers=headers)
+                model = http_model(where, transport=Transport({}))
+                try:
+                    return failed(await model.reply(request(), lambda _: None))
+                finally:
+                    await model.aclose()
+
+        said = asyncio.run(run()).detail
+        assert not [word for word in ("se%40", "se@", "YWRh", "value", "123") if word in said], said
+        assert "no ada" in said and "[key]" in said
+
+
 # -- usage and cost ----------------------------------------------------------------------------------------------
 
 

@@ -119,10 +119,7 @@ def secret_texts(models: Iterable[Endpoint], names: Iterable[str], env: Mapping[
     """The keys themselves: those of the endpoints and their headers, and what the variables of these names hold."""
     found = {value.strip() for name, value in env.items() if is_key(name, names) and not name.startswith(TABLES)}
     for each in models:
-        found |= {each.key, *each.keys}
-        for name, value in each.headers.items():
-            if any(word in name.lower() for word in ("auth", "key", "token", "secret", "cookie")):
-                found |= {value, value.rpartition(" ")[2]}
+        found |= set(each.secrets)
     return frozenset(text for text in found if text)
 
 

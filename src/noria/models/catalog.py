@@ -19,6 +19,8 @@ from noria.models.profiles import Profile
 
 LINE = Policy().line
 OWN_HEADERS = ("host", "content-length", "transfer-encoding", "connection")
+SECRET_HEADERS = ("auth", "key", "token", "secret", "cookie")
+"""Words in the names of headers whose values are secret."""
 AUTHS = ("bearer", "x-api-key", "api-key", "x-goog-api-key", "query", "none")
 
 
@@ -82,6 +84,19 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
     def __repr__(self) -> str:
         """Without the key."""
         return f"Endpoint({self.name!r}, {self.dialect}:{self.model!r})"
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """What must be in no text: the keys, what headers for them hold, the login in the address."""
+        found = [self.key, *self.keys]
+        for name, value in self.headers.items():
+            if any(word in name.lower() for word in SECRET_HEADERS):
+                found += [value, value.rpartition(" ")[2]]
+        if "@" in self.base_url:
+            from noria.models.proxies import secrets_in
+
+            found += secrets_in(self.base_url)
+        return tuple(dict.fromkeys(text for text in found if text))
 
     @property
     def spec(self) -> ModelSpec:

@@ -46,7 +46,7 @@ class HttpModel:
         self._dialect = dialect
         self._transport = transport
         self._tell = tell
-        self._secrets = tuple(key for key in (endpoint.key, *endpoint.keys) if key)
+        self._secrets = endpoint.secrets
         self._silences = 0
 
     async def reply(self, request: ModelRequest, emit: Emit) -> Answered | Failure:

@@ -63,6 +63,16 @@ def login(url: str) -> str:
     return "Basic " + b64encode(f"{unquote(parts.username)}:{unquote(parts.password or '')}".encode()).decode("ascii")
 
 
+def secrets_in(url: str) -> tuple[str, ...]:
+    """What is secret of the login in an address: the password as it is written and as it is meant, and the value that
+    is sent; none where there is none."""
+    try:
+        written = urlsplit(url.strip()).password or ""
+        return (written, unquote(written), login(url).rpartition(" ")[2]) if written else ()
+    except ValueError:
+        return ()
+
+
 def exempt(host: str, port: int, no_proxy: str) -> bool:
     """Whether NO_PROXY names the server: `*`, a name with all below it, an address, a network (10.0.0.0/8), each with
     or without a port."""

@@ -180,7 +180,7 @@ class Spoken(ABC, Generic[K, L]):
 
     @property
     def _secrets(self) -> tuple[str, ...]:
-        return tuple(key for key in (self._endpoint.key, *self._endpoint.keys) if key)
+        return self._endpoint.secrets
 
     # -- what is refused -----------------------------------------------------------------------------------------
 
