@@ -6,7 +6,7 @@ import itertools
 
 import pytest
 
-from noria.guard.modes import KINDS, MODES, TABLE, available, inside, judge, kind
+from noria.guard.modes import KINDS, MODES, TABLE, available, inside, judge, kept, kind
 from noria.tools.agents import NOBODY
 from noria.tools.registry import builtin
 
@@ -67,3 +67,21 @@ def test_inside_is_by_whole_names() -> None:
     assert inside("/w", ["/w"]) and inside("/w/a/b", ["/x", "/w"]) and inside("/w/a", ["/w/"])
     assert not inside("/work", ["/w"]) and not inside("/", ["/w"]) and not inside("/w", [])
     assert inside("/etc/passwd", ["/"])
+
+
+@pytest.mark.parametrize(
+    "path",
+    [".git", "sub/.git", ".git/hooks", ".git/hooks/pre-commit", ".git/config", ".git/config.worktree", ".git/commondir",
+     ".git/modules/a/b/config", ".git/modules/a/hooks/x", ".git/modules/a/commondir", ".git/worktrees/w/gitdir",
+     ".git/worktrees/w/config.worktree", ".git/worktrees/w/commondir", ".git/modules/a/worktrees/w/commondir",
+     ".noria", ".noria/config.toml", ".GIT/Hooks/x"],
+)  # fmt: skip
+def test_where_git_and_noria_find_programs(path: str) -> None:
+    assert kept(f"/w/{path}")
+
+
+@pytest.mark.parametrize(
+    "path", ["a.git", ".gitignore", ".github/x", ".git/HEAD", ".git/info/exclude", "config", "x.noria"]
+)
+def test_other_files_of_git_are_files(path: str) -> None:
+    assert not kept(f"/w/{path}")

@@ -243,6 +243,8 @@ HELD = Plan("/w", (("hidden", "/home/u/.ssh"), ("scratch", "/tmp"), ("write", "/
         ("touch: cannot touch '/etc/x': Read-only file system", "can write in /w"),
         ("cat: /home/u/.ssh/id: Permission denied", "can write in /w"),
         ("error: could not write config file .git/config: Device or resource busy", "commits and branches work"),
+        ("rm: cannot remove 'sub/.git': Device or resource busy", "of other repositories in here"),
+        ("fatal: Unable to create '/w/.git/index.lock': Read-only file system", "commits and branches work"),
         ("bash: fork: retry: Resource temporarily unavailable", "4,096 processes"),
         ("unshare: unshare failed: Operation not permitted", "name spaces or containers"),
     ],
@@ -259,6 +261,12 @@ def test_a_failure_that_looks_like_the_sandbox_is_explained_once(output: str, sa
 )
 def test_other_failures_are_not(output: str) -> None:
     assert Explained(HELD).note(output) == ""
+
+
+def test_a_repository_that_can_only_be_read_is_called_so() -> None:
+    held = Plan("/w", (*HELD.places, ("read", "/w/.git")))
+    said = Explained(held).note("fatal: Unable to create '/w/.git/index.lock': Read-only file system")
+    assert "this repository can only be read" in said and "commits" not in said
 
 
 def test_what_landlock_holds_is_called_so() -> None:

@@ -104,7 +104,9 @@ def available(mode: PermissionMode, what: Kind) -> bool:
 
 
 _KEPT = re.compile(
-    r"/\.git/(?:hooks(?:/|$)|config(?:\.worktree)?$|modules/.*(?:/hooks(?:/|$)|/config$))|/\.noria(?:/|$)"
+    r"/\.git$|/\.git/(?:(?:modules/.*/)?(?:hooks(?:/|$)|(?:config|config\.worktree|commondir)$)"
+    r"|(?:modules/.*/)?worktrees/[^/]+/(?:config\.worktree|commondir|gitdir)$)|/\.noria(?:/|$)",
+    re.IGNORECASE,  # as file systems may be
 )
 
 

@@ -77,7 +77,7 @@ def _quiet(place: str) -> bool:
         return False
     if any(os.path.lexists(os.path.join(place, "hooks", name)) for name in _HOOKS):
         return False
-    return not any(_runs(line) for line in _keys(text.decode("utf-8", "replace")))
+    return not any(_runs(line) for line in keys(text.decode("utf-8", "replace")))
 
 
 def _has_others(index: str) -> bool:
@@ -110,8 +110,8 @@ _FILES = (b"\0\0\x81\xa4", b"\0\0\x81\xed", b"\0\0\xa0\0")
 _OTHERS: dict[str, tuple[tuple[str, int, int], bool]] = {}  # what was found in an index, by its place
 
 
-def _keys(text: str) -> list[str]:
-    """Its lines, as `section.key = value`."""
+def keys(text: str) -> list[str]:
+    """The lines of a configuration, as `section.key = value`; subsections are left out."""
     found: list[str] = []
     section = ""
     for line in text.replace("\\\n", " ").splitlines():

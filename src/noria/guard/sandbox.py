@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
 import msgspec
 
 from noria.guard import sandbox_bwrap, sandbox_limits, sandbox_seccomp
+from noria.guard.sandbox_git import is_placeholder
 from noria.guard.sandbox_places import Plan
 
 if TYPE_CHECKING:
@@ -114,7 +115,7 @@ class Sandbox:
         self._plan, self._kinds = plan, tuple(kinds)
         self._control: socket.socket | None = None
         self._outer: subprocess.Popen[bytes] | None = None
-        self._made: list[tuple[int, str]] = []  # folders that are there only for it, each open and locked
+        self._made: list[tuple[int, str, bytes | None]] = []  # what is there only for it, each open and locked
         self._proxy: Proxy | None = None
         self._scratch = ""  # where it has no name space: its folder for what passes
         self._group = sandbox_limits.Group()
@@ -210,8 +211,8 @@ class Sandbox:
 
             self._proxy = Proxy(plan.hosts)
             plan = msgspec.structs.replace(plan, places=(*plan.places, ("read", self._proxy.folder)))
-        for path in plan.made:
-            self._make(path)
+        for path, content in plan.made:
+            self._make(path, content)
         there = tuple(place for place in plan.places if os.path.lexists(place[1]))  # what is gone needs no guard
         plan = msgspec.structs.replace(plan, places=there)
         filter = _file(sandbox_seccomp.program())
@@ -281,15 +282,22 @@ class Sandbox:
         finally:
             os.close(errors)
 
-    def _make(self, path: str) -> None:
-        """Make a folder that is to be kept from being written: empty, and gone at the end unless another sandbox keeps
-        it too. Where it cannot be made nobody can make it."""
+    def _make(self, path: str, content: bytes | None) -> None:
+        """Make a folder, or a file with that content, that is to be kept from being written; gone at the end unless
+        another sandbox keeps it too. It is marked by its mode (sticky). Where it cannot be made nobody can make it."""
         with suppress(OSError):
-            os.mkdir(path)
+            if content is None:
+                os.mkdir(path)
+                os.chmod(path, 0o1755)
+            else:
+                fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
+                with os.fdopen(fd, "wb") as file:
+                    file.write(content)
+                    os.fchmod(fd, 0o1644)
         with suppress(OSError):
-            fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+            fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
             fcntl.flock(fd, fcntl.LOCK_SH)
-            self._made.append((fd, path))
+            self._made.append((fd, path, content))
 
     def close(self) -> None:
         """End it with everything in it. Twice does nothing; a command after it starts another."""
@@ -308,10 +316,11 @@ class Sandbox:
             self._proxy.close()
             self._proxy = None
         while self._made:
-            fd, path = self._made.pop()
+            fd, path, content = self._made.pop()
             with suppress(OSError):  # others keep it, or there is something in it
                 fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                os.rmdir(path)
+                if is_placeholder(path, content):
+                    (os.rmdir if content is None else os.unlink)(path)
             os.close(fd)
         if self._scratch:
             import shutil

@@ -9,11 +9,10 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Literal, TypeAlias
 
 import msgspec
 
-How: TypeAlias = Literal["write", "read", "hidden", "scratch"]
+from noria.guard.sandbox_git import How, Made, Repositories, is_placeholder
 
 SECRET = (
     "~/.ssh", "~/.gnupg", "~/.aws", "~/.azure", "~/.config/gcloud", "~/.kube", "~/.docker", "~/.netrc", "~/.npmrc",
@@ -48,19 +47,26 @@ CACHES = frozenset(
 )
 """Of ~/.cache: those that programs must be able to write, and fill again by themselves."""
 
-DEEP, MANY = 4, 3_000  # how far, and at how many folders, nested repositories are looked for
-SKIPPED = frozenset(("node_modules", ".venv", "venv", "target", "__pycache__", ".tox", ".mypy_cache", "dist", "build"))
+AT_HOME = (
+    ".bashrc", ".bash_profile", ".bash_login", ".bash_logout", ".bash_aliases", ".profile", ".zshrc", ".zshenv",
+    ".zprofile", ".zlogin", ".zlogout", ".kshrc", ".inputrc", ".pam_environment", ".xprofile", ".xinitrc", ".xsession",
+    ".xsessionrc", ".gitconfig", ".vimrc", ".vim", ".emacs", ".emacs.d", ".tmux.conf", ".screenrc", ".gdbinit",
+    ".config/git", ".config/fish", ".config/nvim", ".config/autostart", ".config/systemd", ".config/environment.d",
+    ".config/tmux", ".config/direnv", ".local/bin", ".local/share/applications", ".local/share/systemd", "bin",
+    ".cargo/bin", ".cargo/config.toml", ".cargo/config", ".pythonrc", ".pip", ".config/pip", ".condarc",
+)  # fmt: skip
+"""In a home that is worked in as a whole: what shells, desktops and programs run or believe whenever they start."""
 
 
 class Plan(msgspec.Struct, frozen=True):
     """What a sandbox holds. `places`: how each path is treated, real paths, those that contain others first; the
-    deepest word counts, and everything else can be read. `made`: folders that are to be made so that they can be kept
-    from being written, and go again at the end. `network`: whether there is one. `processes`, `memory` (bytes): the
-    most of both, 0 is none. `hosts`: what can be reached without a network (see sandbox_proxy.py)."""
+    deepest word counts, and everything else can be read. `made`: folders and files that are to be made so that they can
+    be kept from being written, and go again at the end. `network`: whether there is one. `processes`, `memory` (bytes):
+    the most of both, 0 is none. `hosts`: what can be reached without a network (see sandbox_proxy.py)."""
 
     workspace: str
     places: tuple[tuple[How, str], ...]
-    made: tuple[str, ...] = ()
+    made: tuple[Made, ...] = ()
     network: bool = False
     processes: int = 4096
     memory: int = 0
@@ -111,10 +117,17 @@ def plan(
     folders = [os.path.realpath(path) for path in (workspace, *writable) if os.path.isdir(path)]
     for folder in folders:
         places[folder] = "write"
-    made = list[str]()
+    made = list[Made]()
     for folder in folders:
-        for path, how in protected(folder, made):
-            places[path] = how
+        if folder == real_home or real_home.startswith(folder.rstrip("/") + "/"):
+            for name in AT_HOME:
+                path = os.path.join(real_home, name)
+                if os.path.exists(path) and not os.path.islink(path):
+                    places.setdefault(path, "read")
+        places |= _own_settings(folder, made)
+    found = Repositories(folders, real_home)
+    places |= {path: how for path, how in found.places.items() if places.get(path) != "hidden"}
+    made += found.made
     for path in withheld:
         if path not in folders and path not in places:
             places[path] = "hidden"
@@ -184,25 +197,16 @@ def _resolvers() -> Iterator[str]:
         yield os.path.realpath(path)
 
 
-# -- repositories ------------------------------------------------------------------------------------------------
-
-
-def protected(folder: str, made: list[str]) -> Iterator[tuple[str, How]]:
-    """What in a writable folder may not be written, since it is run or believed outside: hooks and configuration of
-    its repositories, noria's own settings. What has to be made for that is added to `made`; nothing in a folder that is
-    empty, for it may have to be (`git clone URL .`): settings that a command makes there do nothing until a person
-    trusts their content."""
+def _own_settings(folder: str, made: list[Made]) -> dict[str, How]:
+    """noria's own settings in a writable folder. Where there are none an empty folder stands in for the time, but not
+    in a folder that is empty, for it may have to be (`git clone URL .`): settings that a command makes there do nothing
+    until a person trusts their content."""
     own = os.path.join(folder, ".noria")
-    if os.path.isdir(own) and not os.path.islink(own):
-        yield own, "read"
-    elif not os.path.lexists(own) and not _is_empty(folder):
-        made.append(own)
-        yield own, "read"
-    gitdir = _repository(folder)
-    if gitdir:
-        yield from _gitdir(gitdir, made)
-    for nested in _nested(folder):
-        yield from _gitdir(nested, made)
+    stands_in = is_placeholder(own, None)
+    if stands_in or (not os.path.lexists(own) and not _is_empty(folder)):
+        made.append((own, None))
+        return {own: "read"}
+    return {own: "read"} if os.path.isdir(own) and not os.path.islink(own) else {}
 
 
 def _is_empty(folder: str) -> bool:
@@ -210,93 +214,3 @@ def _is_empty(folder: str) -> bool:
         return not os.listdir(folder)
     except OSError:
         return False
-
-
-def _repository(folder: str) -> str:
-    """The real folder of the repository that a folder belongs to, whichever folder above has it; empty for none. A
-    `.git` that is a file names it, and could name anything: it is believed only if the repository says the same."""
-    above = folder
-    while True:
-        dot = os.path.join(above, ".git")
-        if os.path.isdir(dot) and not os.path.islink(dot):
-            if _is_repository(dot) and (above == folder or os.stat(dot).st_uid == os.geteuid()):
-                return dot
-        elif os.path.isfile(dot):
-            return _linked(dot)
-        if above == os.path.dirname(above):
-            return ""
-        above = os.path.dirname(above)
-
-
-def _linked(dot: str) -> str:
-    """The common folder of the repository that a `.git` file belongs to, if both say so."""
-    line = _line(dot)
-    if not line.startswith("gitdir: "):
-        return ""
-    gitdir = os.path.realpath(os.path.join(os.path.dirname(dot), line[8:]))
-    back = _line(os.path.join(gitdir, "gitdir"))
-    if not back or os.path.realpath(os.path.join(gitdir, back)) != os.path.realpath(dot):
-        return ""
-    common = os.path.realpath(os.path.join(gitdir, _line(os.path.join(gitdir, "commondir")) or "."))
-    if os.path.dirname(gitdir) != os.path.join(common, "worktrees") or not _is_repository(common):
-        return ""
-    return common if os.stat(common).st_uid == os.geteuid() else ""
-
-
-def _is_repository(path: str) -> bool:
-    return os.path.isfile(os.path.join(path, "HEAD")) and os.path.isdir(os.path.join(path, "objects"))
-
-
-def _line(path: str) -> str:
-    """The first line of a small file; empty where there is none."""
-    try:
-        with open(path, encoding="utf-8", errors="surrogateescape") as file:
-            return file.readline(4096).strip()
-    except OSError:
-        return ""
-
-
-def _gitdir(path: str, made: list[str]) -> Iterator[tuple[str, How]]:
-    """A repository's own folder can be written (commits, branches), not what makes git run something. It is a place of
-    its own, so that it cannot be moved away."""
-    yield path, "write"
-    hooks = os.path.join(path, "hooks")
-    if not os.path.lexists(hooks):
-        made.append(hooks)
-    if not os.path.islink(hooks):
-        yield hooks, "read"
-    for name in ("config", "config.worktree", "commondir"):
-        if os.path.isfile(os.path.join(path, name)):
-            yield os.path.join(path, name), "read"
-    for below in ("worktrees", "modules"):
-        for entry in _folders(os.path.join(path, below)):
-            for name in ("config", "config.worktree", "commondir", "hooks"):
-                if os.path.exists(os.path.join(entry, name)):
-                    yield os.path.join(entry, name), "read"
-
-
-def _folders(path: str) -> list[str]:
-    try:
-        with os.scandir(path) as entries:
-            return sorted(e.path for e in entries if e.is_dir(follow_symlinks=False))
-    except OSError:
-        return []
-
-
-def _nested(folder: str) -> Iterator[str]:
-    """Repositories further down, as far as they are looked for."""
-    looked, level = 0, [folder]
-    for _ in range(DEEP):
-        below = list[str]()
-        for each in level:
-            looked += 1
-            if looked > MANY:
-                return
-            for path in _folders(each):
-                name = os.path.basename(path)
-                if name == ".git":
-                    if each != folder and _is_repository(path):
-                        yield path
-                elif name not in SKIPPED and not name.startswith("."):
-                    below.append(path)
-        level = below

@@ -30,10 +30,16 @@ _NETWORK: Final = re.compile(
 )
 _READ_ONLY: Final = re.compile(r"read-only file system|erofs|readonly filesystem|read-only filesystem", re.IGNORECASE)
 _REPOSITORY: Final = re.compile(
-    r"could not (lock|write) config file|\.git/(config|hooks)\b.*(read-only|busy|denied)|unable to write .*config"
-    r"|(read-only|busy|denied).*\.git/(config|hooks)",
+    r"could not (lock|write) config file|\.git\b.*(read-only|busy)|\.git/(config|hooks)\b.*denied"
+    r"|unable to write .*config|(read-only|busy).*\.git\b|denied.*\.git/(config|hooks)",
     re.IGNORECASE,
 )
+_REPOSITORIES: Final = (
+    "this repository can only be read, for its configuration or its hooks are links, or it does not name this folder "
+    "as its own. Do not retry; ask the person",
+    ".git/config, .git/hooks and the .git of other repositories in here can only be read and not be removed, for git "
+    "runs what they say; commits and branches work. Use git -c key=value for a setting, or ask the person",
+)  # by whether it can be written
 _DENIED: Final = re.compile(r"permission denied|operation not permitted|eacces|eperm", re.IGNORECASE)
 _PATH: Final = re.compile(r"(?<![\w.])(?:~|/[\w.@+-]+)(?:/[\w.@+-]+)*")
 _SOCKET: Final = re.compile(r"socket.*(permission denied|eacces)|(permission denied|eacces).*socket", re.I | re.S)
@@ -77,11 +83,7 @@ class Explained:
                 "the person (sandbox_hosts or sandbox_network in config.toml, or --sandbox off)",
             ))  # fmt: skip
         if _REPOSITORY.search(output):
-            found.append((
-                "repository",
-                ".git/config and .git/hooks can only be read, for git runs what they say; commits and branches work. "
-                "Use git -c key=value for a setting, or ask the person",
-            ))  # fmt: skip
+            found.append(("repository", _REPOSITORIES[self._plan.how(f"{plan.workspace}/.git/index") == "write"]))
         elif hidden := self._hidden(output):
             found.append((
                 "rules",
