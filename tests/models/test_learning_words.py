@@ -14,7 +14,7 @@ from noria.core.transcript import Step, Transcript
 from noria.models.client import http_model
 from noria.models.learning import Now, lesson
 from noria.models.profiles import Profile
-from noria.models.retry import NULL_CONTENT
+from noria.models.retry import NULL_CONTENT, from_status
 from noria.models.transport import Transport
 from noria.testing import ModelServer, Request, Status
 from tests.models.bodies import CHAT
@@ -60,6 +60,46 @@ def test_what_is_left_out(culprit: str, words: str, fact: str | None) -> None:
         return
     assert lesson(culprit, words, Now(OPTIONAL, Profile())) == fact
     assert lesson(culprit, words, Now((), Profile())) == "", "what cannot be left out stays"
+
+
+IN_WORDS: list[tuple[Any, str]] = [
+    # a refusal's whole body, what is left out; none of them has a field for the parameter
+    ({"message": "unknown field: parameter 'stream_options' is not a valid field"}, "stream_options"),  # Cohere
+    ({"error": "Failed to deserialize the JSON body into the target type: tool_choice: unknown variant `auto`"},
+     "tool_choice"),  # Text Generation Inference
+    ({"error": {"message": '["At body -> stream_options: Extra inputs are not permitted"]'}}, "stream_options"),
+    ({"code": "Client specified an invalid argument", "error": "Argument not supported on this model: reasoningEffort"},
+     "reasoning_effort"),  # xAI
+    ({"error": {"message": "invalid temperature: only 1 is allowed for this model"}}, "temperature"),  # Kimi
+    ({"error": {"message": "The tool_choice parameter does not support being set to required in thinking mode"}},
+     "tool_choice"),  # Qwen
+    ({"error": {"message": "deepseek-reasoner does not support this tool_choice"}}, "tool_choice"),
+    ({"message": "The model returned the following errors: temperature: Extra inputs are not permitted"},
+     "temperature"),  # Bedrock
+    ({"error": {"message": "This model does not support the effort parameter."}}, "output_config"),
+    ({"error": {"message": '"llama2" does not support thinking'}}, "reasoning_effort"),  # Ollama
+    ({"error": {"message": "Unsupported parameter(s): reasoning_effort"}}, "reasoning_effort"),  # SambaNova
+    ({"error": "Invalid tool_choice type: 'object'. Supported string values: none, auto, required"},
+     "tool_choice"),  # LM Studio
+    # what says something else
+    ({"error": {"message": "The model qwen3-thinking does not take tools: unsupported"}}, ""),
+    ({"error": {"message": "temperature must be less than or equal to 2"}}, ""),
+    ({"error": {"message": "messages.1.content.0.thinking: each thinking block must contain thinking"}},
+     "reasoning_items"),
+    ({"error": {"message": "Invalid JSON in the arguments of a call", "param": "messages[2]"}}, ""),
+    ({"error": {"message": "Your request must include a user's message and store nothing: invalid"}}, ""),
+]  # fmt: skip
+
+
+@pytest.mark.case("I05")
+@pytest.mark.parametrize(("body", "fact"), IN_WORDS)
+def test_what_is_refused_in_words_alone(body: Any, fact: str) -> None:
+    """The name, or what it is, beside words that refuse; a name in the address or in a model's name is none."""
+    where = "http://h/v1/temperature-models/reasoning:generate"
+    failure = from_status(400, {}, json.dumps(body).encode(), where)
+    optional = {*OPTIONAL, "reasoning_items"} - ({"output_config"} if fact != "output_config" else set())
+    assert failure.kind == "bad_request"
+    assert lesson(failure.culprit, failure.detail, Now(optional, Profile(), 0, "low")) == fact
 
 
 LIMITS = [

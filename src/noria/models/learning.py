@@ -36,6 +36,17 @@ _MOST = (
     r"[\[(]\s*\d+\s*,\s*(\d[\d,]*)\s*[\])]",
 )
 """How a refusal names the highest output limit: a number after words that say so, or the end of a range."""
+ESSENTIAL = frozenset(("messages", "message", "model", "models", "tools", "input", "contents", "content", "system"))
+"""What a request is nothing without: where it is blamed, nothing else is."""
+VAGUE = frozenset(("include", "store", "strict", "reasoning", "thinking", "container", "citations"))
+"""Names of parameters that are words of their own too: said without quotes they may mean something else."""
+_ADDRESS = re.compile(r"^\S+ answered \d+: ")
+_REFUSE = (
+    r"not (?:be )?(?:support|permitt|allow|accept|recogni|available|a valid)|unsupported|unrecogni[sz]ed|unknown"
+    r"|unexpected|invalid|extra (?:inputs|fields)|deprecated|doesn['’]t support|must be set to false"
+    r"|only \S+ (?:is|are) (?:allowed|supported)"
+)
+"""Words that refuse a parameter."""
 _ADMITTED = re.compile(
     r"\b(?:supported (?:values?|efforts?|levels?|options?)|valid|allowed|accepted|possible|one of|must be|should be"
     r"|expected|choose)\b",
@@ -163,21 +174,44 @@ def _own_block(culprit: str, words: str, now: Now) -> str:
 
 
 def _left_out(culprit: str, words: str, now: Now) -> str:
-    """What is optional, and blamed by name."""
-    return next((name for name in _names(culprit) if name in now.optional and not _missed(name, words)), "")
+    """What is optional, and blamed by name; in the history it is the reasoning there, not how the model is told to."""
+    names = _names(culprit)
+    found = next((name for name in names if name in now.optional and not _missed(name, words)), "")
+    if found in ("thinking", "reasoning") and names[0] in ESSENTIAL and REASONING_ITEMS in now.optional:
+        return REASONING_ITEMS
+    return found
 
 
 def _left_out_by_words(culprit: str, words: str, now: Now) -> str:
-    """What is optional, and named in quotes where nothing else is blamed."""
-    if culprit:
+    """What is optional, and refused in words where nothing else is blamed: by its name, or, of how hard to think, by
+    what it is."""
+    if ESSENTIAL & set(_names(culprit)):
         return ""
-    quoted = re.findall(r"['\"`]([a-z_]+)['\"`]", words)
-    return next((name for name in quoted if name in now.optional and not _missed(name, words)), "")
+    said = _ADDRESS.sub("", words)
+    plain = [name for name in now.optional if name not in VAGUE]
+    for name in sorted(plain, key=lambda each: (-len(each), each)):
+        if _refused(re.sub("_", r"[_ ]?", name), said) and not _missed(name, said):
+            return name
+    quoted = re.findall(r"['\"`]([a-z_]+)['\"`]", said)
+    if name := next((each for each in quoted if each in now.optional and not _missed(each, said)), ""):
+        return name
+    if not _refused(r"think(?:ing)?|reasoning|effort", said):
+        return ""
+    told = ("output_config",) if re.search(r"\beffort\b", said) else ()
+    fields = (*told, now.profile.effort, "reasoning", "thinking", "thinking_config")
+    return next((name for name in fields if name in now.optional), "")
+
+
+def _refused(name: str, words: str) -> bool:
+    """Whether a name stands beside words that refuse it; a part of a longer name is none (`qwen3-thinking`)."""
+    name = rf"(?<![\w-])(?:{name})(?![\w-])"
+    return re.search(rf"{name}.{{0,60}}?(?:{_REFUSE})|(?:{_REFUSE}).{{0,60}}?{name}", words, re.I) is not None
 
 
 def _missed(name: str, words: str) -> bool:
     """Whether it is blamed for not being there."""
-    lacks = r"(?:is|are|was)? ?(?:missing|required|must be (?:passed|provided|set|present|specified))|field required"
+    lacks = r"(?:is|are|was)? ?(?:missing|(?<!to )(?<!, )(?<!or )required|must be (?:passed|provided|set(?! to)|present"
+    lacks += r"|specified))|field required"
     return re.search(rf"\b{name}\b.{{0,60}}(?:{lacks})|missing.{{0,30}}\b{name}\b", words, re.I) is not None
 
 
