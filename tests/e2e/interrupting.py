@@ -12,6 +12,7 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Annotated
 
+from noria.app.session import Session, Which
 from noria.core import events as ev
 from noria.core.effects import Compact, Wait
 from noria.core.ports import Answered, Claims, Emit, Failure, ModelRequest, TextDelta
@@ -24,6 +25,7 @@ from noria.testing import ModelServer
 from noria.tools.run import Run
 from noria.tools.schema import tool
 from noria.tools.shell import Running
+from tests.app.crew import Cast, ask, settings
 from tests.e2e.run import processes_with
 from tests.runtime.rig import Rig
 
@@ -149,8 +151,30 @@ async def printing(root: pathlib.Path) -> float:
     return took
 
 
+async def agents(root: pathlib.Path) -> float:
+    """While eight commands run and three subagents, each at a command of its own; all with children as above."""
+    mark = f"noria-crew-{time.monotonic_ns()}"
+    tree = call("beside", command=TREE.replace("{mark}", mark))
+    cast = Cast([*(ask(task=str(k)) for k in range(3)), *[tree] * 8], "fine", scout=[say("I look.", tree)])
+    root.mkdir(exist_ok=True)
+    async with await Session.open(settings(root), Which(), model=cast, tools=[beside]) as session:
+        await session.submit("go")
+        while len(processes_with(mark)) < 11 * 4:
+            await asyncio.sleep(0.01)
+        started = time.perf_counter()
+        await session.interrupt()
+        took = (time.perf_counter() - started) * 1_000
+        assert session.state.phase == Idle("interrupted") and not session.state.owed
+        assert (await session.rest()).usage.requests == 4  # those of the subagents are not lost
+        await session.ended()
+        assert processes_with(mark) == []
+        assert (await session.run("and now?")).outcome == "completed"
+        return took
+
+
 SCENARIOS: dict[str, Callable[[pathlib.Path], Awaitable[float]]] = {
     "stream": stream, "commands": commands, "printing": printing, "backoff": backoff, "compaction": compaction,
+    "agents": agents,
 }  # fmt: skip
 
 

@@ -95,7 +95,9 @@ def test_killed_at_a_commit_a_subagent_goes_on_where_it_was(tmp_path: pathlib.Pa
         for task in "ab":
             [done] = [r for r in server.requests if task_of(r) == task and turns_so_far(r) == 2][-1:]
             for k, message in enumerate(m for m in done["messages"] if m["role"] == "tool"):
-                assert lines[f"{task}{k}"] == 1 or "unknown" in message["content"] or "nothing was" in message["content"]
+                assert (
+                    lines[f"{task}{k}"] == 1 or "unknown" in message["content"] or "nothing was" in message["content"]
+                )
         [parent] = [s for s in sessions(place) if not s[1]]
         children = [s for s in sessions(place) if s[1]]
         assert len(children) == 2 and {s[1] for s in children} == {parent[0]}
@@ -121,3 +123,49 @@ def test_a_finished_subagent_gives_its_answer_again_without_a_request(tmp_path: 
         assert (status, result["text"]) == (0, "all done")
         assert [task_of(r) for r in server.requests].count("a") == asked
         assert server.requests[-1]["messages"][-1]["content"] == "found"
+
+
+# -- interrupted -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.case("J01")
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_one_signal_ends_all_of_them(tmp_path: pathlib.Path, number: signal.Signals) -> None:
+    """Ten subagents are started, of which eight work at a time: four want to run a command that writes a line every
+    100 ms (one does, for it claims everything), four have a request under way. After the signal nothing is written,
+    nothing is asked, nothing is left; those that waited for their turn never start. kill -9 leaves no process either."""
+    mark = f"noria-tick-{os.getpid()}-{number}"
+    loop = f"trap '' TERM; while :; do echo x >> tick; exec -a {mark} sleep 0.1 & wait; done"
+
+    def theirs(task: str, step: int) -> Turn:
+        if task in "abcd":
+            return {"calls": [["run_command", {"command": loop}]]}
+        return {"text": "word " * 2_000, "pace": 0.5}
+
+    own: Callable[[int], Turn] = lambda step: send(*"abcdefghij") if step == 0 else {"text": "next"}  # noqa: E731
+    with ModelServer(cast(own, theirs)) as server:
+        place = Place(tmp_path, server.url)
+        define(place)
+        process = place.start("go")
+        tick, end = place.work / "tick", time.monotonic() + 30
+        while not (tick.exists() and len(server.requests) >= 9):
+            assert time.monotonic() < end and process.poll() is None, (len(server.requests), server.open)
+            time.sleep(0.02)
+        process.send_signal(number)
+        out, err = process.communicate(timeout=20)
+        time.sleep(0.3)
+        ticks, asked = tick.stat().st_size, len(server.requests)
+        assert processes_with(mark) == []
+        time.sleep(1.2)
+        assert (tick.stat().st_size, len(server.requests), server.open) == (ticks, asked, 0)
+        tasks = {task_of(r) for r in server.requests} - {""}
+        assert len(tasks) == 8, "those that waited never began"
+        if number != signal.SIGKILL:
+            assert process.returncode == (130 if number == signal.SIGINT else 143), err
+            assert json.loads(out)["outcome"] == "interrupted"
+            status, result, err = place.run("-c", "and now?")
+            assert (status, result["text"]) == (0, "next"), err
+            check_history(server.requests[-1])
+            told = [m["content"] for m in server.requests[-1]["messages"] if m["role"] == "tool"]
+            assert len(told) == 10 and all("nterrupted" in t for t in told), told
+            assert [s[3] for s in sessions(place) if s[1]] == ["interrupted"] * 8

@@ -17,11 +17,11 @@ import msgspec
 from msgspec.structs import replace
 
 from noria.app.agents import NEVER
-from noria.app.budget import Budget
+from noria.app.budget import NOTHING, Budget
 from noria.app.shared import Shared
 from noria.app.which import Which
 from noria.core import effects as fx
-from noria.core.content import Result, Status, Text
+from noria.core.content import Result, Status, Text, Usage
 from noria.core.errors import IllegalEvent, JournalError, NoriaError, words_of
 from noria.core.events import Handle
 from noria.guard.modes import PermissionMode, stricter
@@ -174,6 +174,16 @@ class Crew:
         for session in self.sessions():
             session.nobody_answers()
 
+    def begin_turn(self) -> None:
+        """What is counted is of the turn that begins now."""
+        self.budget.lost = NOTHING
+
+    def unreported(self) -> Usage:
+        """What those have cost whose call was interrupted, so that no result says it."""
+        owed = {effect.id for effect in self.house.driver.state.owed}
+        ended = (w.session for w in self.working.values() if w.session is not None and w.effect not in owed)
+        return sum((session.spent for session in ended), self.budget.lost)
+
     def kill(self) -> None:
         """End all processes of those at work, at once."""
         for session in self.sessions():
@@ -187,7 +197,7 @@ class Worker:
 
     def __init__(self, crew: Crew, entry: AgentEntry, run: Run, task: str) -> None:
         self._crew, self._entry, self._run, self._task = crew, entry, run, task
-        self.call, self.name = run.call.id, entry.definition.name
+        self.effect, self.call, self.name = run.effect, run.call.id, entry.definition.name
         self.session: Session | None = None
         self.id = f"{crew.house.id or 'memory'}.{run.effect}"  # until it has one of its own
         self._inside = False  # whether it takes up room
@@ -217,7 +227,7 @@ class Worker:
         interrupted) it is left as a crash leaves it, to be gone on with."""
         session = self.session
         owed = self._crew.house.driver.state.owed
-        if session is not None and not any(e.id == self._run.effect for e in owed):
+        if session is not None and not any(e.id == self.effect for e in owed):
             with suppress(IllegalEvent, JournalError):
                 await session.interrupt()
             self._crew.budget.lost += session.spent
@@ -268,7 +278,7 @@ class Worker:
 
         crew, entry = self._crew, self._entry
         own = None if entry.models else crew.model
-        which = Which("child", f"{crew.house.id} {self._run.effect}") if crew.store is not None else Which("memory")
+        which = Which("child", f"{crew.house.id} {self.effect}") if crew.store is not None else Which("memory")
         asks = crew.house.gate is not None and crew.house.gate.asked == "person" and self._above() != "goal"
         transport = crew.offers.transport or Transport()
         lent = Lent(transport, crew.house.driver.claims, crew.store)
@@ -307,7 +317,7 @@ class Worker:
             rules.add(kind, text, source)
         return Parent(
             crew.house.id, self.id, self.name, _tools(toolbox.tools, self._entry.definition.tools), rules, gate.rules,
-            gate.hosts, (crew.outputs,) if crew.outputs else (), f"{crew.outputs}/subagent-{self._run.effect}",
+            gate.hosts, (crew.outputs,) if crew.outputs else (), f"{crew.outputs}/subagent-{self.effect}",
             crew.servers, self._tell,
         )  # fmt: skip
 

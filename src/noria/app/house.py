@@ -109,6 +109,8 @@ class House:
     def begin_turn(self) -> None:
         """What is reported is of the turn that begins now."""
         self.record.begin()
+        if self.crew is not None:
+            self.crew.begin_turn()
         if self.toolbox is not None:
             self.toolbox.turn.begin()
 

@@ -33,6 +33,7 @@ class UsageReport(msgspec.Struct):
     reasoning: int = 0
 
 
+NOTHING = Usage()
 TOLD = 8  # paths of a kind that a person is told
 
 
@@ -185,12 +186,18 @@ class Record:
 
 
 def report(
-    state: State, session: str, record: Record, files: Files, message: str, asks: Sequence[fx.Decide] = ()
+    state: State,
+    session: str,
+    record: Record,
+    files: Files,
+    message: str,
+    asks: Sequence[fx.Decide] = (),
+    more: Usage = NOTHING,
 ) -> Report:
     """The result of the turn that runs or ran last. `message`: what to tell a person where it failed; `asks`: the calls
-    that wait for a person, those of subagents among them."""
+    that wait for a person, those of subagents among them; `more`: what was spent beside what the state knows of."""
     turn, ended = state.turn, state.ended
-    usage = turn.usage if turn else ended.usage if ended else Usage()
+    usage = (turn.usage if turn else ended.usage if ended else Usage()) + more
     outcome = "requires_action" if asks else outcome_of(state)
     reason = failure_reason(state)
     return Report(

@@ -316,6 +316,10 @@ class Session:
         if not told and len(self.state.transcript):
             self._house.task_news().say(f"The permission mode is now {mode}: {MEANING[mode]}.")
 
+    async def ended(self) -> None:
+        """Return when nothing is left of what was interrupted."""
+        await self._house.driver.reaped()
+
     def kill(self) -> None:
         """End all processes of the tools at once and without waiting: for a program that is about to exit."""
         self._house.kill()
@@ -330,7 +334,9 @@ class Session:
             endpoint = house.settings.models[min(record.place, len(house.settings.models) - 1)]
             too_long = record.wait if record.wait > state.policy.retry_after_max else 0
             message = explain(failure_reason(state), record.detail, endpoint, too_long)
-        return report(state, house.id, record, house.files(), message, self.asks() if house.crew is not None else ())
+        if house.crew is None:
+            return report(state, house.id, record, house.files(), message)
+        return report(state, house.id, record, house.files(), message, self.asks(), house.crew.unreported())
 
     def ledger(self) -> Ledger:
         """What every request of the session cost until now, by turn, step and model: its journal is read for it."""
