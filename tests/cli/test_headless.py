@@ -337,7 +337,7 @@ def test_help_may_stand_anywhere_and_reads_nothing(house: House) -> None:
     assert (ran.status, ran.out.startswith("usage: noria")) == (0, True)
 
 
-@pytest.mark.parametrize("argv", [["mcp", "list"], ["serve"], ["cron"]])
+@pytest.mark.parametrize("argv", [["acp", "list"], ["serve"], ["cron"]])
 def test_commands_that_are_not_built(house: House, argv: list[str]) -> None:
     ran = house.plain(*PYTHON, *argv)
     assert ran.status == 2

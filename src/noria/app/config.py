@@ -88,14 +88,14 @@ def load(options: Options, env: Mapping[str, str]) -> Settings:
         max_steps=config.max_steps, max_retries=config.max_retries,
         max_tokens=options.max_tokens, max_cost=options.max_cost, max_time=options.max_time,
         system=read_text(options.system_file) if options.system_file else "", persona=options.persona,
-        secrets=_secrets(config, found.sources), notices=tuple(notices), rules=rules, mcp=config.mcp, hooks=hooks,
+        secrets=secret_names(config, found.sources), notices=tuple(notices), rules=rules, mcp=config.mcp, hooks=hooks,
         debug=options.debug, web=web, memory=memory,
         trusted=found.trusted, agents=agents,
         approver=resolve(config.approver, config.models, None, env) if config.approver else None,
     )  # fmt: skip
 
 
-def _secrets(config: Config, sources: Sequence[Source]) -> tuple[str, ...]:
+def secret_names(config: Config, sources: Sequence[Source]) -> tuple[str, ...]:
     """The variables that keys are taken from: those that are named as such, and those that the tables of models and
     servers fill in (`headers = {x-api-key = "${env:NAME}"}`)."""
     searching = ""
@@ -154,7 +154,13 @@ def gather(options: Options, env: Mapping[str, str]) -> Found:
 
         known = [f"NORIA_{f.upper()}" for f in Config.__struct_fields__]
         notices += [f"{v} in the environment is no setting{nearest(v, known)}" for v in strange]
-    return Found([*files, said, _flags(options)], notices, trusted=trusted)
+    servers: list[Source] = []
+    if options.mcp_config:
+        from noria.app.mcp_config import read_servers
+
+        source, more = read_servers(options.mcp_config, env, (*files, said))
+        servers, notices = [source], [*notices, *more]
+    return Found([*files, said, *servers, _flags(options)], notices, trusted=trusted)
 
 
 def owned(workspace: str, users: str, folder: str) -> str:

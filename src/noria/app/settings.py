@@ -214,7 +214,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
     """What a caller asks for (the flags); None leaves the word to the environment and the configuration. `trust`: the
-    workspace's own configuration is read; `debug`: a file for the log of requests."""
+    workspace's own configuration is read; `debug`: a file for the log of requests; `mcp_config`: one of MCP servers, in
+    the JSON form of others."""
 
     model: str | None = None
     fallback_models: tuple[str, ...] | None = None
@@ -238,3 +239,4 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     persona: str = ""
     trust: bool = False
     debug: str = ""
+    mcp_config: str = ""

@@ -15,15 +15,12 @@ COMMANDS = (
     "sessions", "models", "tools", "agents", "skills", "mcp", "hooks", "config", "trust", "doctor",
     "acp", "serve", "worker", "batch", "cron",
 )  # fmt: skip
-LATER = (
-    "agent",
-    "mcp_config",
-)
+LATER = ("agent",)
 NAMING = {
     "--tools": "a name", "--session": "a name", "--fork": "an id", "--fallback-model": "a model",
     "--base-url": "an address", "--output": "a file", "--config": "a file", "--json-schema": "a file",
     "--image": "a file", "--debug": "a file", "--system-prompt": "a file", "--workspace": "a folder",
-    "--add-dir": "a folder",
+    "--add-dir": "a folder", "--mcp-config": "a file",
 }  # fmt: skip
 """The flags that have to name something: what is blank there comes of a variable that is not set."""
 FORMATS = ("text", "json", "stream-json")

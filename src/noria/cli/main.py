@@ -84,6 +84,10 @@ def _dispatch(argv: Sequence[str]) -> int:
         from noria.cli.hooks import hooks
 
         return hooks(argv[1:])
+    if command == "mcp":
+        from noria.cli.mcp import mcp
+
+        return mcp(argv[1:])
     if command == "sessions":
         from noria.cli.sessions import sessions
 

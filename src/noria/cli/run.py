@@ -128,6 +128,7 @@ def options(args: Namespace) -> Options:
         tools=tuple(t.strip() for t in args.tools.split(",") if t.strip()) if args.tools is not None else None,
         max_steps=args.max_steps, max_tokens=args.max_tokens, max_cost=args.max_cost, max_time=args.max_time,
         system_file=args.system_prompt, persona=args.append_system_prompt, trust=args.trust, debug=args.debug or "",
+        mcp_config=args.mcp_config or "",
     )  # fmt: skip
 
 

@@ -10,7 +10,8 @@ usage: noria [PROMPT] [flags]        talk at a terminal, line by line
        noria models [--all] [--json] the models that are configured, those that this machine serves; all: the catalogue
        noria trust [DIR] | list | remove [DIR]   what a workspace's .noria/config.toml asks for may be done
        noria hooks [--json]          what is run at which event, from where, and whether it is
-       noria COMMAND                 tools agents skills mcp acp serve worker batch cron
+       noria mcp [--json]            the MCP servers, each started: whether it is there, its tools, what is wrong
+       noria COMMAND                 tools agents skills acp serve worker batch cron
                                      (not built yet)
 
 model
@@ -35,6 +36,7 @@ what may run
   --sandbox auto|strict|off          around commands; auto: where the machine can, strict: refuse to run without
   --workspace DIR                    the folder to work in (default: this one)
   --add-dir DIR                      a folder beside it that counts as inside (repeatable)
+  --mcp-config FILE                  MCP servers beside those of config.toml, as {"mcpServers": {...}}
 limits of a turn
   --max-steps N  --max-tokens N  --max-cost USD  --max-time SECONDS
 session
@@ -48,7 +50,7 @@ session
   --debug FILE                       a log of events and requests, their sizes and times
   --version  --help
 not built yet
-  --agent NAME  --mcp-config FILE
+  --agent NAME
 
 exit status: 0 completed, 1 failed, 2 usage or configuration, 3 a limit, 4 requires action, 130 interrupted,
 143 terminated. Keys come from OPENAI_API_KEY, ANTHROPIC_API_KEY or config.toml. Only the answer is on stdout.
