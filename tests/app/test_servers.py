@@ -113,6 +113,12 @@ def test_what_a_server_answers_is_what_the_model_reads(tmp_path: Path) -> None:
         "both": text('{"n": 1}', structuredContent={"n": 1}),
         "more": text("a summary", structuredContent={"n": 1}),
         "only": {"content": [], "structuredContent": {"n": 1}},
+        "wrapped": text("3", structuredContent={"result": 3}),
+        "named": text("hello\n", structuredContent={"content": "hello\n"}),
+        "items": {
+            "content": [{"type": "text", "text": t} for t in ("1", "b")],
+            "structuredContent": {"result": [1, "b"]},
+        },
         "image": {"content": [{"type": "text", "text": "see"}, image]},
         "sound": {"content": [{"type": "audio", "data": png, "mimeType": "audio/wav"}]},
         "none": {"content": []},
@@ -125,6 +131,7 @@ def test_what_a_server_answers_is_what_the_model_reads(tmp_path: Path) -> None:
     house.run(*(say("", call(f"mcp__x__{name}")) for name in answers), say("done"))
     got = dict(zip(answers, house.results, strict=True))
     assert got["both"].text == '{"n": 1}' and got["more"].text == 'a summary\n{"n":1}' and got["only"].text == '{"n":1}'
+    assert (got["wrapped"].text, got["named"].text, got["items"].text) == ("3", "hello\n", "1\nb")
     (shown,) = [part for part in got["image"].content if isinstance(part, Image)]
     assert shown.media_type == "image/png" and got["image"].text == "see"
     assert got["sound"].text == "(audio/wav, 8 bytes, cannot be shown here)" and got["none"].text == "(no output)"

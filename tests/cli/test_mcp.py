@@ -194,6 +194,8 @@ def test_servers_are_listed_with_their_tools_and_what_is_wrong(tmp_path: pathlib
         ("empty", "ready", 0), ("gone", "not there", 0), ("x", "ready", 4), ("theirs", "not trusted", 0),
     ]  # fmt: skip
     assert place.noria("mcp", "what").status == 2
+    doctor = place.noria("doctor").out
+    assert "MCP server: x: 4 tools\n" in doctor and "MCP server: gone: it could not be reached" in doctor
     place = house(tmp_path / "bare", "")
     told = place.noria("mcp", "list")
     assert told.status == 0 and told.out.startswith("no MCP servers are configured")

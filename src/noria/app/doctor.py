@@ -59,7 +59,7 @@ async def examine(options: Options, env: Mapping[str, str]) -> AsyncIterator[Fin
     for finding in (*_workspace(options), *_machine(env)):
         yield finding
     yield await asyncio.to_thread(_sandbox, found)
-    for finding in _hooks(options, env):
+    for finding in (*_hooks(options, env), *await _servers(options, env)):
         yield finding
     yield await _sessions(env)
     if found is None:
@@ -147,6 +147,22 @@ def _hooks(options: Options, env: Mapping[str, str]) -> Iterator[Finding]:
         matcher = f" ({hook.matcher})" if hook.matcher else ""
         text = f"{hook.event}{matcher}: {hook.kind} {hook.handler}"
         yield Finding("note" if hook.note else "ok", "hook", f"{text}: {hook.note}" if hook.note else text)
+
+
+async def _servers(options: Options, env: Mapping[str, str]) -> list[Finding]:
+    """The MCP servers, each started."""
+    from noria.app.server_list import listing
+
+    try:
+        every = await listing(options, env)
+    except UsageError:
+        return []  # told by the configuration
+    found: list[Finding] = []
+    for server in every:
+        many = f"{len(server.tools)} tool{'s' * (len(server.tools) != 1)}"
+        text = f"{server.name}: {server.why or many}"
+        found.append(Finding("ok" if server.state == "ready" else "note", "MCP server", text))
+    return found
 
 
 async def _sessions(env: Mapping[str, str]) -> Finding:

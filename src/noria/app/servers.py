@@ -210,7 +210,7 @@ def made(server: str, offered: Offered, host: Host) -> tuple[Tool | None, str]:
 def _outcome(said: Said) -> Any:
     """What the model gets: text, images, and what is said as JSON where no text says the same."""
     pieces: list[str | Picture] = [_piece(piece) for piece in said.pieces]
-    if said.structured is not None and not any(_same(text, said.structured) for text in said.texts):
+    if said.structured is not None and not _told(said.texts, said.structured):
         pieces.append(msgspec.json.encode(said.structured).decode())
     texts = [piece for piece in pieces if isinstance(piece, str)]
     if said.failed:
@@ -229,10 +229,26 @@ def _piece(piece: Piece) -> str | Picture:
     return f"({piece.media_type}, {len(piece.data):,} bytes, cannot be shown here)"
 
 
-def _same(text: str, structured: Any) -> bool:
+def _told(texts: Sequence[str], structured: Any) -> bool:
+    """Whether the texts say what is said as JSON: one is that JSON, or each is one of its items; servers wrap what is
+    no object in one (`{"result": 3}`)."""
+    values = [structured]
+    if isinstance(structured, dict) and len(structured) == 1:
+        values += structured.values()
+    for value in values:
+        if any(_same(text, value) for text in texts):
+            return True
+        if isinstance(value, list) and len(value) == len(texts) and all(map(_same, texts, value)):
+            return True
+    return False
+
+
+def _same(text: str, value: Any) -> bool:
+    if text == value:
+        return True
     try:
-        return msgspec.json.decode(text) == structured
-    except (msgspec.DecodeError, RecursionError):
+        return msgspec.json.decode(text) == value
+    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
         return False
 
 
