@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from noria.core.content import Reply, Text
+from noria.core.content import Reasoning, Reply, Text
 from noria.core.ports import Answered, Failure, ToolSpec
 from noria.core.transcript import Step, Transcript
 from noria.models.catalog import Profile
@@ -251,6 +251,26 @@ def test_blocks_of_its_own_that_a_server_does_not_take_back_are_left_out(
     seen = ask(dialect, fault, times=2, transcript=transcript)
     assert all(isinstance(a, Answered) for a in seen.answers)
     assert len(seen) == 3 and "Hi" in json.dumps(seen[1])
+
+
+@pytest.mark.case("A06")
+@pytest.mark.parametrize(
+    ("dialect", "model", "words"),
+    [
+        ("messages", MESSAGES, "The `content[].thinking` in the thinking mode must be passed back to the API."),
+        ("messages", MESSAGES, "thinking is enabled but reasoning_content is missing in assistant tool call message"),
+        ("responses", RESPONSES, "The `reasoning_content` in the thinking mode must be passed back to the API."),
+    ],
+)
+def test_thinking_that_a_server_wants_back_goes_back(dialect: str, model: str, words: str) -> None:
+    """Though it is not signed: once it was asked for."""
+    past = Step(Reply((Reasoning("plan", model), Text("Hi")), model=model))
+
+    def fault(asked: Request) -> Status | None:
+        return None if '"plan"' in json.dumps(asked) else Status(400, message=words)
+
+    seen = ask(dialect, fault, times=2, transcript=history(prompt("go"), past, prompt("and")))
+    assert all(isinstance(a, Answered) for a in seen.answers) and len(seen) == 3
 
 
 def test_a_part_that_is_everybody_s_stays() -> None:

@@ -13,6 +13,7 @@ from noria.core.transcript import Step
 from noria.models import words
 from noria.models.catalog import Profile, output_limit
 from noria.models.messages import MessagesDialect
+from noria.models.servers import profile_of
 from noria.testing import check
 from tests.models.bodies import CHAT, MESSAGES, PICTURE, PNG, Store, dialect, own, thinking
 from tests.models.kit import TOOL, call, endpoint, history, ok, prompt, step
@@ -374,3 +375,41 @@ def test_an_image_that_the_api_would_refuse_is_told_instead() -> None:
         "left out: this model takes no more than 3,932,160 bytes: make a smaller copy" in result["content"][0]["text"]
     )
     assert "no more than 8000 pixels on a side" in result["content"][0]["text"]
+
+
+# -- thinking that nobody signs ----------------------------------------------------------------------------------
+
+OPEN = Profile(reasoning="reasoning_content")
+"""A server that wants all thinking back, and signs none (DeepSeek)."""
+
+
+@pytest.mark.case("A06")
+def test_thinking_that_is_not_signed_goes_back_where_the_server_wants_it() -> None:
+    """To its own model, in its place, and a space in what another model said; to a server that checks signatures,
+    none."""
+    mine = thought(Reasoning("plan", MESSAGES), Text("Look."), call("c1_0"), results=(ok("c1_0"),))
+    other = thought(Reasoning("theirs", CHAT), call("c2_0"), model=CHAT, results=(ok("c2_0"),))
+    found = sent(prompt("go"), mine, other, prompt("x"), profile=OPEN)
+    plan, blank = ({"type": "thinking", "thinking": said, "signature": ""} for said in ("plan", words.NO_THOUGHT))
+    assert found[1]["content"][0] == plan and [b["type"] for b in found[1]["content"]][1:] == ["text", "tool_use"]
+    assert found[3]["content"][0] == blank and [b["type"] for b in found[3]["content"]][1:] == ["tool_use"]
+    for profile in (Profile(), profile_of("messages", "https://api.anthropic.com", "claude-opus-5")):
+        assert "thinking" not in json.dumps(sent(prompt("go"), mine, other, prompt("x"), profile=profile))
+
+
+def test_signed_thinking_goes_back_as_it_came_there_too() -> None:
+    one = thought(thinking(MESSAGES, "plan"), Reasoning("more", MESSAGES), Text("Hi"))
+    found = sent(prompt("go"), one, prompt("x"), profile=OPEN)[1]["content"]
+    assert [(b["type"], b.get("signature")) for b in found] == [("thinking", "c2ln4"), ("thinking", ""), ("text", None)]
+
+
+def test_thinking_stays_on_there_though_another_model_made_calls() -> None:
+    """It is not refused: a space stands for what was not thought."""
+    other = thought(call("c1_0"), model=CHAT, results=(ok("c1_0"),))
+    assert "thinking" in body(prompt("go"), other, reasoning_effort="low", profile=OPEN)
+    assert "thinking" not in body(prompt("go"), other, reasoning_effort="low")
+
+
+@pytest.mark.parametrize("url", ["https://api.deepseek.com/anthropic", "https://api.kimi.com/coding"])
+def test_servers_that_want_it(url: str) -> None:
+    assert profile_of("messages", url, "any").reasoning

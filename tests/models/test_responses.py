@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from noria.core.content import Image, Reply, Result, Text
+from noria.core.content import Image, Reasoning, Reply, Result, Text
 from noria.core.ports import ToolSpec
 from noria.core.transcript import Step
 from noria.models import words
@@ -109,6 +109,18 @@ def test_the_phase_goes_back_with_its_text() -> None:
     found = items(prompt("go"), one)
     assert [i.get("phase") for i in found[1:3]] == ["commentary", None]
     assert "phase" not in items(prompt("go"), one, model="other")[1]
+
+
+@pytest.mark.case("A06")
+def test_reasoning_that_is_not_encrypted_goes_back_where_the_server_wants_it() -> None:
+    """To its own model alone; a reply with calls and without any has a space (DeepSeek)."""
+    mine = thought(Reasoning("plan", RESPONSES), Text("Look."), call("c1_0"), results=(ok("c1_0"),))
+    other = thought(Reasoning("theirs", CHAT), call("c2_0"), model=CHAT, results=(ok("c2_0"),))
+    said = thought(Text("Done."))
+    found = items(prompt("go"), mine, other, said, profile=Profile(reasoning="reasoning_content"))
+    assert [i["content"][0]["text"] for i in found if i["type"] == "reasoning"] == ["plan", words.NO_THOUGHT]
+    assert [i["type"] for i in found][:4] == ["message", "reasoning", "message", "function_call"]
+    assert "reasoning" not in {i["type"] for i in items(prompt("go"), mine, other)}
 
 
 def test_items_of_the_provider_s_own_tools_stay_in_place() -> None:

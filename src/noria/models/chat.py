@@ -260,7 +260,8 @@ class Chat(Spoken[Kept, Messages]):
             self._profile.reasoning in ("reasoning_content", "reasoning")
             and self._profile.reasoning not in self._without
         ):
-            fields += b',"%s":%s' % (self._profile.reasoning.encode(), quoted(self._thoughts(reply)))
+            said = self._thoughts(reply) or words.NO_THOUGHT
+            fields += b',"%s":%s' % (self._profile.reasoning.encode(), quoted(said))
         fields += back.get(-1, b"")
         if reply.calls:
             calls = (self._call(call, back.get(place, b"")) for place, call in enumerate(reply.calls))

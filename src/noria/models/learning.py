@@ -153,7 +153,8 @@ def _form(words: str, now: Now) -> str:
         (r"tool call id.{0,80}length of 9", "ids=nine", now.profile.ids != "nine"),
         (r"unexpected role 'user' after role 'tool'", "bridge=true", not now.profile.bridge),
         (
-            r"reasoning_content.{0,80}(?:missing|must be passed|required)|missing.{0,20}reasoning_content",
+            r"(?:reasoning_content|content\[\]\.thinking).{0,80}(?:missing|must be passed|required)"
+            r"|missing.{0,20}reasoning_content",
             "reasoning=reasoning_content",
             now.profile.reasoning != "reasoning_content",
         ),

@@ -59,12 +59,12 @@ class Kept(NamedTuple):
 class Messages:
     """The message list of a request. What is adjacent on one side becomes one message; adding costs what is added."""
 
-    def __init__(self, *, must_think: bool = False) -> None:
+    def __init__(self, *, must_think: bool = False, filled: bool = False) -> None:
         self.written = bytearray()
         self.tails: list[int] = []  # where the last block of each of the last two user messages ends
         self.foreign = False  # whether thinking must be off: an open chain of calls has replies without it
         self.container = ""  # where the provider ran this model's code last
-        self._must_think = must_think
+        self._must_think, self._filled = must_think, filled
         self._role = ""
         self._last = Kept()  # the last reply
         self._results = False  # whether the last entry was a step with calls
@@ -77,7 +77,7 @@ class Messages:
             self._reply(kept)
             self.container = kept.container or self.container
             odd = not kept.own or (self._must_think and not kept.thought)
-            self.foreign = kept.results and (self.foreign or odd)
+            self.foreign = kept.results and (self.foreign or odd) and not self._filled
         elif kept.prompt and not self._results:
             self.foreign = False
         if kept.said:
@@ -194,7 +194,12 @@ class MessagesDialect(Spoken[Kept, Messages]):
     # -- requests ------------------------------------------------------------------------------------------------
 
     def _new(self) -> Messages:
-        return Messages(must_think=self._profile.thinking == "budget")
+        return Messages(must_think=self._profile.thinking == "budget", filled=self._unsigned)
+
+    @property
+    def _unsigned(self) -> bool:
+        """Whether the server wants its thinking back that it does not sign, and some at the start of every reply."""
+        return bool(self._profile.reasoning) and REASONING_ITEMS not in self._without
 
     def _joined(self, system: str, listed: Messages, instruction: str, calls: Calls) -> bytes:
         """Everything that never changes in a session comes first, then the messages, then what may change."""
@@ -289,8 +294,11 @@ class MessagesDialect(Spoken[Kept, Messages]):
             pending.insert(0, sent.pop()[1])
             open_.pop()
         sent = [one for one, dangles in zip(sent, open_, strict=True) if not dangles]
+        pieces = [data for _, data in sent] or [_text(words.NO_TEXT)]
+        if self._unsigned and not (sent and isinstance(sent[0][0], Reasoning)):
+            pieces.insert(0, _thought(words.NO_THOUGHT))
         return Kept(
-            b",".join(data for _, data in sent) or _text(words.NO_TEXT),
+            b",".join(pieces),
             pending=b",".join(pending) if paused else b"",
             open=unanswered,
             answers=answers,
@@ -333,7 +341,8 @@ class MessagesDialect(Spoken[Kept, Messages]):
                 )
             case Reasoning():
                 mine = block.model == self._endpoint.voice and REASONING_ITEMS not in self._without
-                return block.data.encode() if mine else b""
+                unsigned = _thought(block.text) if self._unsigned and block.text.strip() else b""
+                return (block.data.encode() or unsigned) if mine else b""
             case Opaque():
                 mine = block.model == self._endpoint.voice and OWN_BLOCKS not in self._without
                 return block.data.encode() if mine else b""
@@ -375,6 +384,11 @@ class MessagesDialect(Spoken[Kept, Messages]):
 def _text(text: str, cited: bytes = b"") -> bytes:
     """A text block; `cited`: what it cites, as its provider said it."""
     return b'{"type":"text","text":' + quoted(text) + (b',"citations":' + cited if cited else b"") + b"}"
+
+
+def _thought(text: str) -> bytes:
+    """Thinking that nobody signed."""
+    return b'{"type":"thinking","thinking":' + quoted(text) + b',"signature":""}'
 
 
 def _beside(block: Opaque) -> dict[str, Any]:

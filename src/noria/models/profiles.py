@@ -44,7 +44,8 @@ class Profile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     messages, gemini: `thinking`: how a model is told to think where an effort is configured: how hard (`adaptive`), or
     with a number of tokens (`budget`: models before Claude 4.6; those before Gemini 3 are known by their names).
-    messages: `betas`: values of the `anthropic-beta` header.
+    messages: `betas`: values of the `anthropic-beta` header. messages, responses: `reasoning` (`reasoning_content`):
+    what is thought goes back though it is neither signed nor encrypted, and every reply with calls has some.
     """
 
     output_parameter: str = "max_tokens"

@@ -172,8 +172,8 @@ class Responses(Spoken[Kept, Items]):
             if isinstance(block, Reasoning | Opaque) and block.model != self._endpoint.voice:
                 continue
             if isinstance(block, Reasoning):
-                if block.data and REASONING_ITEMS not in self._without:
-                    held.append(block.data.encode())
+                if REASONING_ITEMS not in self._without and (item := block.data.encode() or self._open(block.text)):
+                    held.append(item)
                 continue
             if isinstance(block, Opaque) and (named := _phase(block)):
                 phase = named
@@ -182,7 +182,15 @@ class Responses(Spoken[Kept, Items]):
             elif item := self._item(block, phase):
                 items += [*held, item]
                 held, phase = [], ""
-        return items
+        thought = any(isinstance(b, Reasoning) and b.model == self._endpoint.voice for b in reply.blocks)
+        filled = [self._open(words.NO_THOUGHT)] if reply.calls and not thought else []
+        return [*filter(None, filled), *items]
+
+    def _open(self, text: str) -> bytes:
+        """Reasoning that is not encrypted, where the server wants it back."""
+        if not (text and self._profile.reasoning):
+            return b""
+        return b'{"type":"reasoning","summary":[],"content":[{"type":"reasoning_text","text":%s}]}' % quoted(text)
 
     def _item(self, block: Block, phase: str) -> bytes:
         match block:

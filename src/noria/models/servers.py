@@ -73,6 +73,11 @@ TABLE: tuple[Row, ...] = (
           "oh-my-pi (no tool_choice while it thinks)"),
     Row(("api.deepseek.com",), ("messages",), {"images": False},
           "DeepSeek docs, Anthropic API (image and document blocks are not supported)"),
+    Row(("api.deepseek.com",), ("responses", "messages"), {"reasoning": "reasoning_content"},
+          "DeepSeek docs, Thinking mode; decolua/9router#2397; lobehub/lobehub#16294 (unsigned; of every reply with "
+          "calls); NousResearch/hermes-agent#18263 (an empty one is refused)"),
+    Row(KIMI, ("messages",), {"reasoning": "reasoning_content"},
+          "NousResearch/hermes-agent#14018 (thinking of every reply with calls; unsigned is taken)"),
     Row(("api.x.ai",), OPENAI, {"structured": "beside"}, "xAI docs, Structured outputs, With tools (the Grok 4 family)",
           r"grok-[4-9]"),
     Row(("api.mistral.ai",), ("chat",), {"structured": "alone"}, "Mistral docs, Custom structured outputs"),

@@ -18,6 +18,7 @@ NO_OUTPUT = "(no output)"
 GO_ON = "Go on."  # stands between two replies that a dialect cannot join
 BRIDGE = "Understood."  # stands between a tool's message and a user's where a server refuses these as neighbours
 NO_TEXT = "(this reply had no text)"
+NO_THOUGHT = " "  # where a server demands the thinking of every reply: DeepSeek's refuses an empty one
 NOTHING = "(an empty message)"
 BELOW = "shown below"
 GONE = "left out: its bytes are gone"
