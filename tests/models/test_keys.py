@@ -200,7 +200,22 @@ def test_an_outcome_marks_only_the_key_that_was_used_at_its_address_for_its_mode
         async with ByKey(a=[LIMIT_60, GOOD], b=[LIMIT_60]) as server:
             failed(await Asker(server, model="big")())
             answered(await Asker(server, model="small")())
-            assert server.used == ["a", "b", "b", "a"]  # of the small one nothing was known
+            assert server.used == ["a", "b", "a"]  # of the small one nothing was known
+
+    run(main)
+
+
+@pytest.mark.seed("X15", "X19")
+@pytest.mark.parametrize("answer", [BAD, SPENT, http(b"", 403), LIMIT_60])
+def test_what_a_fallback_of_the_same_provider_meets_leaves_the_primary_its_key(answer: bytes) -> None:
+    """The same address, the same keys: one that the fallback may not use, or has used up, is the primary's as before."""
+
+    async def main() -> None:
+        async with ByKey(a=[GOOD, answer, GOOD], b=[GOOD]) as server:
+            primary, fallback = Asker(server, model="big"), Asker(server, model="small")
+            for ask in (primary, fallback, primary, fallback, primary):
+                answered(await ask())
+            assert server.used == ["a", "a", "b", "a", "b", "a"] and not primary.told
 
     run(main)
 
@@ -269,7 +284,7 @@ def test_many_keys_are_not_kept_for_ever(monkeypatch: pytest.MonkeyPatch) -> Non
     async def main() -> None:
         kept = keys()
         marked = kept.ring(endpoint(key="marked"))
-        marked.keys[0].out_until = asyncio.get_running_loop().time() + 60
+        marked.keys[0].leave_out("m", asyncio.get_running_loop().time() + 60)
         for k in range(50):
             kept.ring(endpoint(key=f"key-{k}"))
         assert kept.ring(endpoint(key="marked")).keys[0] is marked.keys[0]

@@ -3,9 +3,10 @@
 Owns: the keys of every address, shared by all agents of an event loop, and their marks. Must not know: how a key goes
 along with a request, any dialect. A key is never part of a text.
 
-A mark belongs to one key at one address: what a fallback elsewhere meets says nothing of it. A limit of the rate also
-belongs to one model (lanes, traffic.py), for providers limit each model for itself. A refused or used-up key is left
-out for an hour, but asked again where there is no other: whether it was topped up or let in, only the server knows.
+A mark belongs to one key at one address for one model: what a fallback meets says nothing of the model before it, were
+address and keys the same, for providers let in, limit (lanes, traffic.py) and count each model for itself. A refused or
+used-up key is left out for an hour, but asked again where there is no other: whether it was topped up or let in, only
+the server knows.
 """
 
 from __future__ import annotations
@@ -35,12 +36,24 @@ class Key:
 
     def __init__(self, secret: str) -> None:
         self.secret = secret
-        self.out_until = 0.0  # loop time until which it is left out: it was refused, or its quota is used up
+        self._out: dict[str, float] = {}  # by model: loop time until which it is left out, refused or its quota used up
         self._lanes: dict[str, Lane] = {}
 
     def __repr__(self) -> str:
         """Without the secret."""
-        return f"Key(out_until={self.out_until:.0f}, lanes={len(self._lanes)})"
+        return f"Key(left out for {len(self._out)} models, lanes={len(self._lanes)})"
+
+    def out(self, model: str) -> float:
+        """The loop time until which it is left out for a model."""
+        return self._out.get(model, 0.0)
+
+    def leave_out(self, model: str, until: float) -> None:
+        """Not for that model before `until`."""
+        self._out[model] = until
+
+    def let_in(self, model: str) -> None:
+        """It is of use for that model."""
+        self._out.pop(model, None)
 
     def lane(self, model: str) -> Lane:
         """The lane of its requests for a model."""
@@ -48,16 +61,16 @@ class Key:
 
     def idle(self, now: float) -> bool:
         """Whether nothing would be lost if it were forgotten."""
-        return self.out_until <= now and all(lane.idle for lane in self._lanes.values())
+        return max(self._out.values(), default=0.0) <= now and all(lane.idle for lane in self._lanes.values())
 
 
 class Ring:
-    """The keys that stand for one another at one address, in order. `place`: the one in use, until it fails."""
+    """The keys that stand for one another at one address, in order. Of each model one is in use, until it fails."""
 
     def __init__(self, address: str, keys: list[Key], command: str) -> None:
         self.address = address
         self.keys = keys
-        self.place = 0
+        self._place: dict[str, int] = {}
         self._command = command
         self._renewed = False  # since the last answer
         self._former: list[str] = []  # what the command gave before
@@ -76,38 +89,40 @@ class Ring:
         """The key that a request takes: the one in use, else the next one that may be used at once; else the one
         that is limited for the shortest time; else, where all are marked, the one whose mark is the oldest. None where
         each was tried."""
-        turn = [*self.keys[self.place :], *self.keys[: self.place]]
+        place = self._place.get(model, 0)
+        turn = [*self.keys[place:], *self.keys[:place]]
         left = [key for key in turn if key not in tried]
-        good = [key for key in left if key.out_until <= now]
+        good = [key for key in left if key.out(model) <= now]
         for key in good:
             if not key.lane(model).held(now):
-                self.place = self.keys.index(key)
+                self._place[model] = self.keys.index(key)
                 return key
         if good:
             return min(good, key=lambda key: key.lane(model).held(now))
-        return min(left, key=lambda key: key.out_until, default=None)
+        return min(left, key=lambda key: key.out(model), default=None)
 
     def ready(self, model: str, tried: list[Key], now: float, *, refused: bool) -> bool:
         """Whether another key may be used at once instead of those that were tried; where all are marked, each is.
         `refused`: the last one was, and is not worth waiting for, so that a mark on those that are left is enough."""
         left = [key for key in self.keys if key not in tried]
-        marked = all(key.out_until > now for key in (left if refused else self.keys))
-        return any(marked or (key.out_until <= now and not key.lane(model).held(now)) for key in left)
+        marked = all(key.out(model) > now for key in (left if refused else self.keys))
+        return any(marked or (key.out(model) <= now and not key.lane(model).held(now)) for key in left)
 
     def shortest(self, model: str, now: float) -> float:
         """The seconds until the first key that is only limited may be used; 0 where there is none such."""
-        waits = (key.lane(model).held(now) for key in self.keys if key.out_until <= now)
+        waits = (key.lane(model).held(now) for key in self.keys if key.out(model) <= now)
         return min((wait for wait in waits if wait), default=0.0)
 
-    def settle(self, key: Key, failure: Failure | None, now: float) -> None:
-        """What came of a request with that key: an answer lifts its mark, a refusal and a used-up quota set it. Limits
-        of the rate are the lane's."""
+    def settle(self, key: Key, model: str, failure: Failure | None, now: float) -> None:
+        """What came of a request with that key for that model: an answer lifts its mark, a refusal and a used-up quota
+        set it. Limits of the rate are the lane's."""
         if failure is None:
-            key.out_until, self._renewed = 0.0, False
+            key.let_in(model)
+            self._renewed = False
         elif failure.kind == "auth" and failure.culprit != PLACE:
-            key.out_until = now + REFUSED
+            key.leave_out(model, now + REFUSED)
         elif failure.kind == "quota":
-            key.out_until = now + (failure.retry_after / 1_000 or SPENT)
+            key.leave_out(model, now + (failure.retry_after / 1_000 or SPENT))
 
     def overloaded(self, key: Key, model: str) -> None:
         """The server has too much to do, as a request with that key met: no other key changes that."""

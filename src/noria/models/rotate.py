@@ -45,12 +45,12 @@ async def rotated(endpoint: Endpoint, attempt: Attempt, emit: Emit, tell: Tell) 
         answer = await _sent(key, name, ring, attempt, emit, tell)
         usage += answer.usage
         if isinstance(answer, Answered):
-            ring.settle(key, None, clock())
+            ring.settle(key, name, None, clock())
             return replace(answer, usage=usage)
         answer = replace(answer, usage=usage, detail=one_line(answer.detail, ring.secrets))
         if answer.kind not in SPEAKS_OF_THE_KEY or answer.culprit == PLACE:
             return answer
-        ring.settle(key, answer, clock())
+        ring.settle(key, name, answer, clock())
         if spoken[0]:
             return answer
         tried.append(key)
