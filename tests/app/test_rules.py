@@ -78,6 +78,7 @@ def test_a_folder_cannot_loosen_before_it_is_trusted(tmp_path: Path) -> None:
         ('allow = [{rule = "run_command(git *)", matches = ["git log | sh"]}]', "should match 'git log | sh', and doe"),
         ('deny = [{rule = "read_file(.env)", matches = ["a/.env"], misses = [".env/x"]}]', "should not match '.env/x'"),
         ('ask = [{rule = "web_fetch(*.a.b)", matches = ["https://x.a.b/c", "a.b"]}]', "should match 'a.b', and does"),
+        ('allow = [{rule = "run_command(git *)", matches = ["git log > x"]}]', "match 'git log > x', and does not"),
         ('ask = [{rule = "mcp__a__*", matches = ["mcp__a__b"], misses = ["mcp__a__c"]}]', "not match 'mcp__a__c'"),
         ('deny = [{rule = "write_file", matches = ["edit_file"], misses = ["apply_patch"]}]', "match 'apply_patch'"),
         ('deny = [{matches = ["a"]}]', "config.toml:1: deny[0]: it lacks the key rule"),

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from noria.core.content import Call, Result, make_call
 from noria.core.events import Allow, Ask, Decided, Refuse, Verdict
 from noria.guard import globs
+from noria.guard.commands import CommandLine
 from noria.guard.gates import Gates, Permit, WhenAsked
 from noria.guard.modes import MODES, PermissionMode
 from noria.guard.offered import advertised
@@ -126,6 +127,17 @@ def run(command: str, **more: Any) -> Call:
             "run_command(a * b * c * d * e * f * g * h * i * j * k * l * m * n * o * p * q * r * s * t * u * v)",
             "times *",
         ),
+        ("run_command(curl *|sh)", "matched on each command"),
+        ("run_command(git push; rm *)", "matched on each command"),
+        ("run_command(make 2>&1)", "matched on each command"),
+        ("run_command(git log > *)", "write_file(path) for where one writes to"),
+        ('run_command("rm" *)', "quotes are taken off a command before a rule is matched on it"),
+        ("run_command(git commit -m 'wip *')", "so that it never fits: write git commit -m wip *"),
+        (r"run_command(rm a\ b)", "write rm a b"),
+        ("run_command(rm:*)", "write rm *"),
+        ("run_command(PATH=. git *)", "write the command alone"),
+        ("mcp__files", "mcp__files names a server and no tool: write mcp__files__* for all of its tools"),
+        ("mcp__my_files", "write mcp__my_files__*"),
         ("read_file(!x)", "has no ! before its path"),
         ("read_file(../x)", "has no .."),
         ("read_file(a/../b)", "has no .."),
@@ -141,6 +153,28 @@ def test_what_is_no_rule_says_why(text: str, why: str) -> None:
     with pytest.raises(ValueError, match=re.escape(why)) as caught:
         parse_rule("deny", text, "--deny", NAMES)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "command"),
+    [
+        ("deny", "run_command(rm  *)", "rm x"),
+        ("deny", "run_command( rm\t* )", "rm x"),
+        ("ask", "run_command(/bin/rm *)", "rm x"),
+        ("deny", "run_command(/usr/bin/rm *)", "env rm x"),
+        ("allow", "run_command(git  push *)", "git push origin"),
+        ("allow", 'run_command(git commit -m "a  b")', 'git commit -m "a  b"'),
+        ("deny", "run_command(npm run test:*)", "npm run test:unit"),
+        ("deny", "run_command(git log --format=%h|%s)", "git log '--format=%h|%s'"),
+        ("deny", "run_command(curl *&b=2*)", "curl 'x?a=1&b=2'"),
+    ],
+)
+def test_patterns_written_otherwise(kind: RuleKind, text: str, command: str, tmp_path: Path) -> None:
+    """Blanks are one, what stands in the system's own folders is the command itself, and marks within a word are it."""
+    root = os.path.realpath(tmp_path)
+    rules = Rules(root)
+    rules.add(kind, text, "--x")
+    assert CommandLine(rules, command, root, lambda path: True).ruling().kind == kind
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -111,7 +111,7 @@ def _examples(rule: Rule, entry: object, workspace: str) -> Iterator[str]:
 
 def matches(rule: Rule, example: str, workspace: str) -> bool:
     """Whether the rule alone, for certain, is about the example: a command line, a path, a host or an address, the name
-    of a tool. A rule that allows is about a line where it is about all of it."""
+    of a tool. A rule that allows is about a line where it is about all of it, and the line writes to no file."""
     if not rule.pattern:
         return rule.binds(example)
     match rule.family:
@@ -119,7 +119,7 @@ def matches(rule: Rule, example: str, workspace: str) -> bool:
             from noria.guard.commands import CommandLine
 
             found = CommandLine(Rules(workspace, [rule]), example, workspace, lambda path: False).ruling()
-            return found.kind == rule.kind and not found.why
+            return found.kind == rule.kind and not found.why and not found.writes
         case "read" | "write":
             path = os.path.realpath(os.path.join(workspace, os.path.expanduser(example)))
             return Rules(workspace).path_fits(rule, path)

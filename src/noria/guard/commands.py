@@ -26,6 +26,7 @@ from noria.guard.wrappers import QUIET
 Said: TypeAlias = Literal["allow", "ask", "deny", "reads", "table"]
 
 _OWN = re.compile(r"[a-z_][a-z0-9_]*")  # a variable of the line's own: nothing else looks at it
+_SYSTEM = re.compile(r"^/(?:usr/)?s?bin/")  # `rm` is found there: a rule about /bin/rm is about it
 _OPENS_NOTHING = frozenset((
     "echo", "printf", "true", "false", ":", "sleep", "exit", "pwd", "break", "continue", "return", "date", "uname",
     "arch", "whoami", "id", "hostname", "nproc", "seq", "basename", "dirname", "which", "type", "uptime", "tty",
@@ -151,7 +152,7 @@ class CommandLine:
                 if not rule.pattern:
                     yield Ruling(kind, rule, _plain(self._text))
                     continue
-                pattern = compiled_command(rule.pattern)
+                pattern = compiled_command(_SYSTEM.sub("", rule.pattern))
                 texts = texts or [*spellings(words), *(f"{ASKS} {t}" for t in spellings(words) if self._outside)]
                 if any(pattern.fits(text) for text in texts):
                     yield Ruling(

@@ -43,7 +43,8 @@ _ELSEWHERE = {
     "todowrite": "todo_write", "task": "subagent",
 }  # fmt: skip
 """What other agents call these tools, for a hint."""
-_SHAPE = re.compile(r"([A-Za-z_*][\w*-]*)(?:\((.*)\))?", re.DOTALL)
+_ODD = re.compile(r"""[|&;<>\n"'\\=]|:\*$""")  # what words alone have not
+_SHAPE = re.compile(r"(mcp__[^()\n]+|[A-Za-z_*][\w*-]*)(?:\((.*)\))?", re.DOTALL)  # servers name tools as they like
 
 
 class Rule(msgspec.Struct, frozen=True):
@@ -105,12 +106,16 @@ def parse_rule(kind: RuleKind, text: str, source: str, known: Collection[str] | 
         raise ValueError(f"{_shown(text)} has nothing in its parentheses: write {tool} alone for every call")
     if known is not None and "*" not in tool and not tool.startswith("mcp__") and tool not in known:
         raise ValueError(f"{_shown(text)}: there is no tool {tool}{near(tool, known)}")
+    if re.fullmatch(r"mcp__[^_*]+(?:_[^_*]+)*", tool):
+        raise ValueError(f"{_shown(text)} names a server and no tool: write {tool}__* for all of its tools")
     rule = Rule(kind, tool, (pattern or "").strip(), source)
     if rule.pattern:
         try:
             _check(rule)
         except ValueError as error:
             raise ValueError(f"{_shown(text)}: {error}") from None
+    if rule.family == "command" and not _to_the_letter(kind, rule.pattern):
+        return msgspec.structs.replace(rule, pattern=re.sub(r"[ \t]+", " ", rule.pattern))
     return rule
 
 
@@ -122,14 +127,12 @@ def _check(rule: Rule) -> None:
                     "no rule lets commands out of the sandbox: a person is asked each time (sandbox_hosts and "
                     "sandbox_write in config.toml give the sandbox more, sandbox = off takes it away)"
                 )
-            pattern = globs.command_pattern(rule.pattern)
-            if re.search(r"(?:^|\s)(?:\||\|\||&&|;|&|>|>>|<)(?:\s|$)|\n", rule.pattern) and (
-                rule.kind != "allow" or not pattern.whole
-            ):
-                raise ValueError(
-                    "a pattern is matched on each command of a line by itself, so that one with | && || ; > never "
-                    "fits: write a rule for each command, like run_command(sh)"
-                )
+            globs.command_pattern(rule.pattern)
+            if not _to_the_letter(rule.kind, rule.pattern) and _ODD.search(rule.pattern):
+                from noria.guard.dead import never_fits  # most patterns are words
+
+                if why := never_fits(rule.pattern):
+                    raise ValueError(why)
         case "read" | "write":
             compiled_path(rule.pattern)
         case "host":
@@ -147,6 +150,11 @@ def near(tool: str, known: Collection[str]) -> str:
     meant = _ELSEWHERE.get(tool.lower(), "")
     near = [meant] if meant in known else get_close_matches(tool, list(known), 1, 0.6)
     return f"; did you mean {near[0]}?" if near else f"; the tools are {', '.join(known)}, and mcp__server__tool"
+
+
+def _to_the_letter(kind: RuleKind, pattern: str) -> bool:
+    """Whether a command pattern is a whole line, as a person was shown it."""
+    return kind == "allow" and globs.command_pattern(pattern).whole
 
 
 def _shown(text: str) -> str:
@@ -329,7 +337,7 @@ class Rules:
                 except ValueError:
                     return ""
             case "name":
-                return call.name
+                return call.name if _SHAPE.fullmatch(call.name) and "*" not in call.name else ""
 
 
 def _everything(rule: Rule) -> bool:
