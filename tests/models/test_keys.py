@@ -208,7 +208,7 @@ def test_an_outcome_marks_only_the_key_that_was_used_at_its_address_for_its_mode
 @pytest.mark.seed("X15", "X19")
 @pytest.mark.parametrize("answer", [BAD, SPENT, http(b"", 403), LIMIT_60])
 def test_what_a_fallback_of_the_same_provider_meets_leaves_the_primary_its_key(answer: bytes) -> None:
-    """The same address, the same keys: one that the fallback may not use, or has used up, is the primary's as before."""
+    """Same address, same keys: one that the fallback may not use, or has used up, is the primary's as before."""
 
     async def main() -> None:
         async with ByKey(a=[GOOD, answer, GOOD], b=[GOOD]) as server:
