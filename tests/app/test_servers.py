@@ -10,11 +10,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 import noria
 from noria.app.report import Report
-from noria.app.settings import HookEntry, McpEntry
+from noria.app.settings import Config, HookEntry, McpEntry
 from noria.core.content import Image, Result
 from noria.core.errors import UsageError
 from noria.core.transcript import Step
@@ -399,3 +400,24 @@ def test_an_agent_of_the_library_has_them_for_its_hooks_alone(tmp_path: Path) ->
 
     assert run(work()) == []
     assert run(work(builtin_tools=True)) == ["mcp__x__do", "mcp__y__do"]
+
+
+@pytest.mark.case("H03")
+@pytest.mark.parametrize("name", ["calendar.list", "a/b", "日本", "x y", "odd(name)", "star*"])
+def test_rules_name_tools_as_their_server_does(tmp_path: Path, name: str) -> None:
+    """What is refused says the rule that would allow it, where a rule can be about it alone."""
+    plan = Plan(tmp_path, tools=[tool(name)], answers={name: text("did")})
+    house = Servers(tmp_path)
+    house.mcp["google workspace"] = McpEntry(command=plan.command)
+    turn, own = say("", call(f"mcp__google workspace__{name}")), f"mcp__google workspace__{name}"
+    house.run(turn, say("done"), mode="default")
+    proposed = f"--allow '{own}'"
+    assert house.results[0].status == "denied" and (proposed in house.texts[0]) == (name not in ("odd(name)", "star*"))
+    for rule, ran in ((own, proposed in house.texts[0]), ("mcp__google workspace__*", True)):
+        if ran:
+            read = msgspec.convert({"allow": [rule]}, Config)
+            assert read.allow == [rule]
+            house.run(turn, say("done"), mode="default", rules=(("allow", rule, "test"),))
+            assert house.texts == ["did"]
+    house.run(turn, say("done"), rules=(("deny", "mcp__google workspace__*", "test"),))
+    assert house.results[0].status == "denied"

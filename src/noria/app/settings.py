@@ -28,7 +28,7 @@ Auth: TypeAlias = Literal["bearer", "x-api-key", "api-key", "x-goog-api-key", "q
 DIALECTS: tuple[Dialect, ...] = get_args(Dialect)
 
 
-RULE = r"^[A-Za-z_*][\w*-]*(\((?s:.+)\))?$"
+RULE = r"^(mcp__[^()\n]+|[A-Za-z_*][\w*-]*)(\((?s:.+)\))?$"
 Rule: TypeAlias = Annotated[str, msgspec.Meta(pattern=RULE)]
 """`tool` or `tool(pattern)`."""
 Said: TypeAlias = tuple[RuleKind, str, str]

@@ -337,7 +337,8 @@ class Rules:
                 except ValueError:
                     return ""
             case "name":
-                return call.name if _SHAPE.fullmatch(call.name) and "*" not in call.name else ""
+                found = _SHAPE.fullmatch(call.name)
+                return call.name if found and found.group(2) is None and "*" not in call.name else ""
 
 
 def _everything(rule: Rule) -> bool:
