@@ -165,6 +165,13 @@ def test_a_tool_that_cannot_be_offered_is_left_out_with_one_notice(tmp_path: Pat
     ]
 
 
+def test_two_servers_may_not_have_a_tool_of_one_name(tmp_path: Path) -> None:
+    house = Servers(tmp_path, a=Plan(tmp_path, "a", tools=[tool("b__c")]), a__b=Plan(tmp_path, "ab", tools=[tool("c")]))
+    house.run(say("done"))
+    assert [t.name for t in house.tools if t.name.startswith("mcp")] == ["mcp__a__b__c"]
+    assert house.opened == ("two servers have a tool that would be called mcp__a__b__c: a__b's is left out",)
+
+
 @pytest.mark.seed("Z32")
 @pytest.mark.case("H04")
 def test_a_server_that_is_not_there_is_a_notice_and_the_rest_goes_on(tmp_path: Path) -> None:

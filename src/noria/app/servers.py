@@ -86,10 +86,13 @@ class Servers:
         for name, server in sorted(self.host.servers.items()):
             if name in self._offered:
                 for tool, why in self._tools(name, server):
-                    if why or tool is None or tool.name in found:
-                        self._say("warning", why or "")
-                    else:
+                    if tool is not None and tool.name not in found:
                         found[tool.name] = tool
+                    else:
+                        same = (
+                            tool and f"two servers have a tool that would be called {tool.name}: {name}'s is left out"
+                        )
+                        self._say("warning", why or same or "")
         return list(found.values())
 
     def _say_absent(self) -> None:

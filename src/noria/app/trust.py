@@ -302,7 +302,8 @@ def asks_for(looked: Looked) -> list[str]:
     table = _table(looked.text)
     lines: list[str] = []
     for _, each in _tables(table, "hooks"):
-        lines.append(f"hook at {each.get('event')}: {each.get('command') or each.get('url') or each}")
+        way = each.get("command") or each.get("url") or (f"mcp {each['mcp']}" if each.get("mcp") else each)
+        lines.append(f"hook at {each.get('event')}: {way}")
     for name, each in _tables(table, "mcp"):
         command: object = each.get("command")
         words = shlex.join(map(str, cast(list[object], command))) if isinstance(command, list) else each.get("url")
