@@ -106,3 +106,16 @@ def test_a_rule_that_is_none_stops_a_run_and_is_explained(tmp_path: Path, server
     assert ran.status == 0 and ran.out.startswith("run_command(git log | sh) in default mode: denied, by the rule deny")
     assert "  sh: denied by deny run_command(sh *) (--deny)\n" in ran.out
     assert server.requests == []
+
+
+def test_what_would_become_of_tools_for_agents_and_of_nothing(tmp_path: Path) -> None:
+    house = House(tmp_path)
+    ran = house.noria("config", "explain", "subagent", "--deny", "subagent")
+    assert ran.status == 0 and "in default mode: denied, by the rule deny subagent (--deny)" in ran.out
+    ran = house.noria("config", "explain", "agent_list")
+    assert ran.status == 0 and ran.out.startswith("agent_list in default mode: run, by the mode")
+    ran = house.noria("config", "explain", "run_command( )")
+    assert ran.status == 2 and "has nothing in its parentheses: write run_command alone" in ran.expect_one_line()
+    ran = house.noria("config", "explain", "run_command(./wrapper -- rm f)", "--deny", "run_command(rm *)")
+    assert "asked, for it may be what a rule is about: deny run_command(rm *) (--deny)" in ran.out
+    assert "\n  rm f: what is given to a program may be run by it" in ran.out

@@ -25,7 +25,8 @@ from noria.guard.gates import Gates
 from noria.guard.modes import MODES, PermissionMode, inside, kept, why_strange
 from noria.guard.ruled import Ruled
 from noria.guard.rules import NAMES, Rules, Ruling, near
-from noria.tools.registry import ToolSet, builtin
+from noria.tools.registry import AGENTS, ToolSet, builtin
+from noria.tools.shelf import Shelved, entries
 from noria.tools.toolbox import Toolbox
 from noria.tools.workspace import Workspace
 
@@ -78,6 +79,8 @@ def would(word: str, found: Found, options: Options) -> list[str]:
     """What would become of the call in each mode, in lines for a person. Raises UsageError."""
     root = folder(options.workspace)
     tools = builtin()
+    for name in AGENTS:  # they are there where agents are defined: what would become of a call of theirs is the same
+        tools.add(Shelved(entries()[name]))
     call = _call(word.strip(), tools)
     box = Toolbox(tools, Workspace(root))
     rules = placed_rules(found.sources, root)
@@ -156,7 +159,7 @@ def _parts(call: Call, rules: Rules, root: str) -> list[str]:
 
 _ONE = {
     "run_command": "command", "read_file": "path", "list_dir": "path", "write_file": "path", "edit_file": "path",
-    "glob": "path", "grep": "path", "git_commit": "message", "web_search": "query", "skill": "name",
+    "glob": "path", "grep": "path", "git_commit": "message", "web_search": "query", "subagent": "name",
 }  # fmt: skip
 
 
@@ -166,6 +169,8 @@ def _call(word: str, tools: ToolSet) -> Call:
     if found is None:
         raise UsageError(f"{word}: a call is written tool or tool(what it is called with), with the last ) at its end")
     name, text = found.group(1), found.group(2) or ""
+    if found.group(2) is not None and not text.strip():
+        raise UsageError(f"{word} has nothing in its parentheses: write {name} alone, or what it is called with")
     tool = tools.get(name)
     if tool is None and not name.startswith("mcp__"):
         raise UsageError(f"there is no tool {name}{near(name, tools.names())}")
