@@ -123,7 +123,8 @@ def test_a_hook_is_told_of_a_call_and_lets_it_run(house: House) -> None:
     house.done(RUN, "done", hooks=[pre(f"{keeps(log)}; env >> {log}.env; pwd >> {log}.env", matcher="run_command")])
     assert house.ran and house.notices == []
     [told] = kept(log)
-    assert told | {"session_id": "", "tool_use_id": "c", "effect": 0} == {
+    assert told["transcript_path"].endswith(".jsonl")
+    assert told | {"session_id": "", "tool_use_id": "c", "effect": 0, "transcript_path": ""} == {
         "session_id": "", "transcript_path": "", "cwd": str(house.work), "workspace": str(house.work),
         "permission_mode": "goal", "hook_event_name": "PreToolUse", "effect": 0, "tool_name": "run_command",
         "tool_input": {"command": "touch ran"}, "tool_use_id": "c",

@@ -34,6 +34,7 @@ def before(out: Any, **more: Any) -> Said:
         ({"continue": False, "stopReason": "late"}, Said(halt="late")),
         ({"systemMessage": "hello"}, Said(message="hello")),
         ({"additionalContext": "ctx"}, Said(context="ctx")),
+        ({"hookSpecificOutput": {"permissionDecision": "defer"}}, Said(word="ask")),
     ],
 )
 def test_the_json_of_a_hook(out: Any, said: Said) -> None:
@@ -57,7 +58,7 @@ def test_the_newer_word_beats_the_older_and_says_why() -> None:
 @pytest.mark.parametrize(
     "out",
     ["{", "{'a': 1}", "[]", "null", "true", "ok", '{"decision": 1}', '{"decision": "perhaps"}', '{"continue": "no"}',
-     '{"hookSpecificOutput": 3}', '{"hookSpecificOutput": {"permissionDecision": "defer"}}', '{} {}',
+     '{"hookSpecificOutput": 3}', '{"hookSpecificOutput": {"permissionDecision": "perhaps"}}', '{} {}',
      '{"hookSpecificOutput": {"updatedInput": "x"}}', '{"hookSpecificOutput": {"hookEventName": "Stop"}}',
      '{"a": ' * 5_000, '{"reason": "\\ud800"}'],
 )  # fmt: skip

@@ -10,13 +10,14 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
 
+from noria.app.hook_files import digest, scripts, speaks_common
 from noria.app.hook_list import Hook as HookFunction
+from noria.app.hook_transcript import Written
 from noria.app.result import messages
 from noria.core import events as ev
 from noria.core.effects import RunTool
@@ -40,7 +41,6 @@ if TYPE_CHECKING:
     from noria.tools.toolbox import Toolbox
 
 LIMIT = Policy().hook_blocks
-SCRIPTS = (".sh", ".bash", ".zsh", ".py", ".js", ".mjs", ".cjs", ".ts", ".rb", ".pl", ".php", ".lua", ".awk", ".jq")
 PRINTED = 1 << 20  # bytes of what a hook prints, or answers, that are read
 Tell: TypeAlias = Callable[[Level, str], None]
 
@@ -57,6 +57,7 @@ class Hooked:
         of the session, where it has any; `agent`: the id and name of the subagent whose session it is, while `session`
         is the one that it works for."""
         self._agent = agent
+        self._history = Written(session, root)
         self.halted = ""  # why a hook ended the turn that ended last
         self._servers = servers
         self._settings, self._session, self._root = settings, session, root
@@ -99,7 +100,7 @@ class Hooked:
     def around(self, gate: Gates, toolbox: Toolbox, parts: Parts) -> None:
         """Have hooks asked before and after tools, before a compaction, and at the end of a turn."""
         self._around_tools(gate, toolbox)
-        if self.hooks.of("PreCompact"):
+        if self.hooks.of("PreCompact") or self.hooks.of("SessionStart", "compact"):
             parts.compactor = BeforeCompaction(self.hooks, parts.compactor)
         if self.hooks.of(self._stop):
             parts.stop_hook = AtStop(self.hooks, parts.stop_hook, self._stop, *self._named)
@@ -157,6 +158,7 @@ class Hooked:
     def kill(self) -> None:
         """End every process of a hook, at once."""
         self._processes.kill()
+        self._history.close()
 
     async def close(self) -> None:
         """The session ends."""
@@ -166,13 +168,14 @@ class Hooked:
                 await self.hooks.session_end("other")
         finally:
             await self._processes.close()
+            self._history.close()
 
     # -- what a hook is told, and how it is run ------------------------------------------------------------------
 
     def _common(self) -> Mapping[str, Any]:
         return {
             "session_id": self._session,
-            "transcript_path": "",
+            "transcript_path": self._history.path(self._driver.state if self._driver else None),
             "cwd": self._folder() or self._root,
             "workspace": self._root,
             "permission_mode": self._gate.mode if self._gate else self._settings.mode,
@@ -196,6 +199,7 @@ class Hooked:
         return Hook(
             event=entry.event, matcher=entry.matcher, on_error=entry.on_error, origin=origin, run=run,
             name=shown(entry.command or entry.url or entry.python or entry.mcp),
+            speaks_common=speaks_common(entry, self._root),
         )  # fmt: skip
 
     async def _command(self, entry: HookEntry, data: bytes, variables: Mapping[str, str]) -> Answer:
@@ -221,30 +225,6 @@ class Hooked:
         if done.ending != "exited":
             return Answer(failed="it was stopped")
         return Answer(done.code, done.out.decode("utf-8", "replace"), err)
-
-
-def scripts(command: str, root: str) -> dict[str, str]:
-    """The scripts of the workspace that a hook's command names, with their digests. A hook runs outside of the sandbox:
-    what the model writes into its script in the meantime is not run. (Other files may be its logs.)"""
-    from noria.app.trust import named_files
-
-    def is_script(path: str) -> bool:
-        with suppress(OSError), open(path, "rb") as file:
-            return path.endswith(SCRIPTS) or os.access(path, os.X_OK) or file.read(2) == b"#!"
-        return False
-
-    return {path: digest(path) for path in named_files(command, root) if is_script(path)}
-
-
-def digest(path: str) -> str:
-    """The digest of a file's content; empty where it cannot be read."""
-    from hashlib import sha256
-
-    try:
-        with open(path, "rb") as file:
-            return sha256(file.read()).hexdigest()
-    except OSError:
-        return ""
 
 
 def shown(text: str) -> str:

@@ -2,7 +2,8 @@
 
 Owns: the table of both, matchers, a call's arguments in the other form and back. Must not know: what a hook says, how
 it is run. A matcher that names tools in Claude Code's words is that of a script written for it: the script is told of a
-call in the form that it expects (`Bash`, `file_path`), and what it rewrites is read in that form.
+call in the form that it expects (`Bash`, `file_path`), and what it rewrites is read in that form. One that fits every
+tool says nothing of that; then the script's own words do.
 """
 
 from __future__ import annotations
@@ -76,11 +77,25 @@ def matches(matcher: str, names: Iterable[str]) -> bool:
     return any(found.search(name) for name in names)
 
 
-def common(matcher: str, tool: str) -> str:
-    """The common name by which a matcher knows a tool, where it does not know it by noria's own; else blank."""
-    if matches(matcher, (tool,)):
+def common(matcher: str, tool: str, speaks: bool = False) -> str:
+    """The common name by which a matcher knows a tool, where it does not know it by noria's own; else blank. `speaks`:
+    the hook itself speaks in common words, which counts where the matcher does not name noria's (`*`)."""
+    if matches(matcher, (tool,)) and not (speaks and tool not in matcher):
         return ""
     return next((name for name in COMMON.get(tool, ()) if matches(matcher, (name,))), "")
+
+
+_COMMON_WORDS = "|".join(sorted({name for each in COMMON.values() for name in each}, key=len, reverse=True))
+_SPEAKS = re.compile(
+    rf"""(["'])(?:{_COMMON_WORDS})\1|[="'|\s](?:{_COMMON_WORDS})(?:[)\]"']|\s*\|\s*[A-Z]\w+\s*[|)"'])"""
+    r"""|(?:["'.])(?:file_path|run_in_background|subagent_type)\b"""
+)
+_OWN_WORDS = re.compile(r"\b(?:" + "|".join(name for name in COMMON if "_" in name) + r")\b")
+
+
+def speaks_common(text: str) -> bool:
+    """Whether a script tests for tools, or looks at their arguments, by the common names alone."""
+    return _SPEAKS.search(text) is not None and _OWN_WORDS.search(text) is None
 
 
 def told(tool: str, name: str, args: Args, root: str, writes: Iterable[str]) -> list[tuple[str, Args]]:

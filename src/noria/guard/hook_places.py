@@ -103,7 +103,7 @@ class AroundTools:
             for name, told in self._told(hook, call):
                 fields: Args = {"tool_name": name, "tool_input": told, "tool_use_id": call.id}
                 common = bool(hook.common(call.name))
-                fields |= _response(result, common=common)
+                fields |= _response(result, told if common else None)
                 result = _added(hook, result, await self._hooks.ask(hook, fields, effect, common=common))
         return result
 
@@ -150,14 +150,16 @@ def _no_verdict(hook: Hook, call: Call, why: str) -> Refuse:
     )
 
 
-def _response(result: Result, *, common: bool) -> Args:
-    """What a tool gave, as a hook is told."""
+def _response(result: Result, told: Args | None) -> Args:
+    """What a tool gave, as a hook is told; `told`: the call's arguments in the common form, where it is that."""
     text = result.text
     if result.status == "error":
         return {"error": text, "is_interrupt": False}
     response: Args = {"status": result.status, "text": text}
-    if common:
+    if told is not None:
         response |= {"stdout": text, "stderr": "", "interrupted": False, "success": True}
+        if "file_path" in told:
+            response["filePath"] = told["file_path"]
     return {"tool_response": response}
 
 
@@ -248,7 +250,7 @@ def _last_text(transcript: Transcript) -> str:
 
 
 class BeforeCompaction:
-    """Implements core.ports.Compactor: PreCompact hooks, then the compaction."""
+    """Implements core.ports.Compactor: PreCompact hooks, the compaction, SessionStart hooks."""
 
     def __init__(self, hooks: Hooks, compactor: Compactor) -> None:
         self._hooks, self._compactor = hooks, compactor
@@ -265,4 +267,11 @@ class BeforeCompaction:
                 return Failure("refused", detail=f"blocked by PreCompact hook {hook.name}: {why}")
             if said.context:
                 request = replace(request, steer="\n".join(t for t in (request.steer, said.context) if t))
-        return await self._compactor.compact(request)
+        return await self._compacted(await self._compactor.compact(request))
+
+    async def _compacted(self, made: Compaction | Failure) -> Compaction | Failure:
+        """The session goes on from a summary: what SessionStart hooks say then stands below it."""
+        if not isinstance(made, Compaction) or made.summary is None or not self._hooks.of("SessionStart", "compact"):
+            return made
+        said = await self._hooks.compacted()
+        return replace(made, summary="\n\n".join((made.summary, *said)))

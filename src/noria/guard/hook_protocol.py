@@ -72,7 +72,7 @@ class Specific(msgspec.Struct, frozen=True, rename="camel"):
     """`hookSpecificOutput`."""
 
     hook_event_name: str = ""
-    permission_decision: Literal["allow", "deny", "ask"] | None = None
+    permission_decision: Literal["allow", "deny", "ask", "defer"] | None = None
     permission_decision_reason: str | None = None
     updated_input: dict[str, Any] | None = None
     additional_context: str | None = None
@@ -133,7 +133,8 @@ def _meaning(event: str, output: Output) -> Said:
     }
     word, reason, updated = words.get(output.decision, ""), output.reason or "", more.updated_input
     if more.permission_decision is not None:
-        word, reason = more.permission_decision, more.permission_decision_reason or reason
+        word = "ask" if more.permission_decision == "defer" else more.permission_decision  # somebody decides, later
+        reason = more.permission_decision_reason or reason
     if more.decision is not None:
         word, reason = more.decision.behavior, more.decision.message or reason
         updated = more.decision.updated or updated

@@ -40,6 +40,7 @@ class Hook(msgspec.Struct, frozen=True, kw_only=True):
     matcher: str = ""
     on_error: Literal["deny", "allow"] | None = None
     origin: str = ""
+    speaks_common: bool = False
 
     @property
     def closes(self) -> bool:
@@ -48,8 +49,8 @@ class Hook(msgspec.Struct, frozen=True, kw_only=True):
 
     def common(self, tool: str) -> str:
         """The common name by which it is told of a tool, where its matcher knows the tool by that and not by noria's
-        own; else blank."""
-        return names.common(self.matcher, tool)
+        own, or fits every tool and the script speaks so; else blank."""
+        return names.common(self.matcher, tool, self.speaks_common)
 
 
 class Hooks:
@@ -159,6 +160,10 @@ class Hooks:
             if said.context:
                 contexts.append(marked("SubagentStart", said.context))
         return contexts
+
+    async def compacted(self) -> list[str]:
+        """The session goes on from a summary: what its SessionStart hooks say then, marked. Ends with the compaction."""
+        return await self._session_start("compact")
 
     async def session_end(self, reason: str) -> None:
         """A session ends."""
