@@ -29,8 +29,9 @@ if TYPE_CHECKING:
 Remember: TypeAlias = Literal["once", "session", "always"]
 Lasting: TypeAlias = Literal["session", "always"]
 APPROVED_HEAD = """\
-# The rules that noria wrote where a person answered "always": one a line, with the day and the workspace it was said
-# in. Take out what should be asked about again.
+# The rules that noria wrote where a person answered "always": one a line, with the day. But for hosts of the web each
+# holds in the workspace in which it was said: elsewhere the same words mean other files and programs. Take out what
+# should be asked about again.
 allow = [
 ]
 """
@@ -201,7 +202,8 @@ def session_rules(session: str, senders: Iterable[str]) -> list[str]:
 
 
 def keep_always(folder: str, rule: str, workspace: str) -> str:
-    """Write a rule down among the user's that always hold, whole or not at all; the file. Raises UsageError."""
+    """Write a rule down among the user's that always hold in the workspace (a real path), whole or not at all; the file.
+    Raises UsageError."""
     import fcntl
     import tomllib
 
@@ -210,19 +212,24 @@ def keep_always(folder: str, rule: str, workspace: str) -> str:
     if not folder:
         raise UsageError("there is no configuration folder in which an answer could be kept for good")
     path = os.path.join(folder, APPROVED)
-    where = f"{time.strftime('%Y-%m-%d')}, in {visible(' '.join(workspace.split()))}"
-    line = f"  {msgspec.json.encode(rule).decode()},  # {where}\n"
+    try:
+        quoted, place = (msgspec.json.encode(text).decode() for text in (rule, workspace))
+    except UnicodeEncodeError:
+        raise UsageError(f"the folder's name is no text, so that {path} cannot have it") from None
+    entry: object = rule if rule.startswith("web_") else {"rule": rule, "workspace": workspace}
+    said = quoted if entry == rule else f"{{rule = {quoted}, workspace = {place}}}"
+    line = f"  {said},  # {time.strftime('%Y-%m-%d')}\n"
     try:
         os.makedirs(folder, mode=0o700, exist_ok=True)
         lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             fcntl.flock(lock, fcntl.LOCK_EX)
             text = _text_of(path)
-            if rule in tomllib.loads(text).get("allow", []):
+            if entry in tomllib.loads(text).get("allow", []):
                 return path
             before, closed, after = text.rpartition("\n]")
             text = f"{before}\n{line}]{after}" if closed else ""
-            if not text or rule not in tomllib.loads(text).get("allow", []):
+            if not text or entry not in tomllib.loads(text).get("allow", []):
                 raise UsageError(f"{path} is not as noria writes it: add {rule} to its list allow by hand")
             _replace(path, text)
         finally:

@@ -48,6 +48,7 @@ if TYPE_CHECKING:
 
 AT_ONCE = 8  # subagents that work side by side; more wait for their turn
 MANY = 20  # subagents that a turn may start
+SOON = 0.1  # seconds in which an interrupted one rests
 SELF = """\
 You are {name}, a subagent: another agent gave you the task below. You know nothing else of its conversation, and \
 nobody answers questions. Your last message is all that it gets: put all it asked for into it, with paths and lines, \
@@ -184,6 +185,13 @@ class Crew:
         ended = (w.session for w in self.working.values() if w.session is not None and w.effect not in owed)
         return sum((session.spent for session in ended), self.budget.lost)
 
+    async def interrupted(self) -> None:
+        """Return when those whose call was interrupted rest, so that who reads along has seen all of it; soon."""
+        owed = {effect.id for effect in self.house.driver.state.owed}
+        ending = [w.over.wait() for w in self.working.values() if w.session is not None and w.effect not in owed]
+        if ending:
+            await asyncio.wait([asyncio.ensure_future(each) for each in ending], timeout=SOON)
+
     def kill(self) -> None:
         """End all processes of those at work, at once."""
         for session in self.sessions():
@@ -202,6 +210,7 @@ class Worker:
         self.id = f"{crew.house.id or 'memory'}.{run.effect}"  # until it has one of its own
         self._inside = False  # whether it takes up room
         self._stirred = asyncio.Event()
+        self.over = asyncio.Event()  # it rests, for good
         self._again = any(
             isinstance(e, fx.RunTool) and e.id == run.effect and e.launched for e in crew.house.driver.state.owed
         )
@@ -231,6 +240,7 @@ class Worker:
             with suppress(IllegalEvent, JournalError):
                 await session.interrupt()
             self._crew.budget.lost += session.spent
+        self.over.set()
         await self._leave()
 
     async def _leave(self) -> None:

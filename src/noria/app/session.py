@@ -163,11 +163,15 @@ class Session:
         left undone is gone on with."""
         if not isinstance(self.state.phase, Idle):
             await self._house.start()
-        counted = -1
+        crew, driver, counted = self._house.crew, self._house.driver, -1
         while counted != self.state.count:  # an answer that came while files were counted has it go on
             await self._quiet()
+            if crew is not None:
+                await crew.interrupted()
             counted = self.state.count
             await self._house.count()
+            if crew is not None and not driver.quiet and not crew.asks():
+                counted = -1  # a subagent's was answered meanwhile
         self._house.rest()
         return self.report()
 

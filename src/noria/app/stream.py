@@ -31,6 +31,7 @@ MAIN = (
     "path",
     "question",
     "pattern",
+    "task",
 )  # the argument that says what a call is about: the first that is there
 PREVIEW = 200  # bytes
 

@@ -20,7 +20,10 @@ def lines(asked: Approval) -> list[str]:
     """The question, whole: the real command, paths and change, never a description of them."""
     if asked.tool == "exit_plan":
         return [f"{BOLD}The plan:{PLAIN}", *_indented(asked.plan)]
-    found = [f"{BOLD}{asked.tool}{PLAIN} asks to run:" if asked.command else f"{BOLD}{visible(asked.tool)}{PLAIN}:"]
+    who = f"{visible(asked.agent)}: " if asked.agent else ""
+    found = [
+        f"{who}{BOLD}{asked.tool}{PLAIN} asks to run:" if asked.command else f"{who}{BOLD}{visible(asked.tool)}{PLAIN}:"
+    ]
     if asked.command:
         found += _indented(asked.command)
         found += [f"{DIM}    in {visible(asked.folder)}{PLAIN}"] if asked.folder else []

@@ -14,7 +14,7 @@ import msgspec
 from noria.cli.files import Picture, images, named
 from noria.cli.lines import Reader, Writer
 from noria.cli.stream import Stream
-from noria.core.errors import NoriaError, UsageError
+from noria.core.errors import IllegalEvent, NoriaError, UsageError
 
 if TYPE_CHECKING:
     from noria.app.build import Brought
@@ -179,5 +179,8 @@ def _about(session: Session, owed: Decide) -> dict[str, Any]:
     """What a person is shown of a call that waits for them, beside the call itself."""
     if owed.waits != "person":
         return {}
-    shown = msgspec.to_builtins(session.approval(owed))
+    try:
+        shown = msgspec.to_builtins(session.approval(owed))
+    except IllegalEvent:
+        return {}  # a subagent's, which waits no more
     return {key: value for key, value in shown.items() if key not in ("id", "tool", "arguments", "command")}

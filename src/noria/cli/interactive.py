@@ -274,9 +274,12 @@ class Interactive:
         if questions is not None:
             await session.answer(ask, questions.text())
             return True
+        from noria.app.approvals import Answer
         from noria.cli.approvals import read
 
         said = read(text, self._asked) if self._asked else None
+        if said is None and self._asked and self._asked.agent:
+            said = Answer(False, text)  # it is the subagent that reads it
         if said is not None:
             await session.say(ask, said)
         else:

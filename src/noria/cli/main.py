@@ -88,6 +88,10 @@ def _dispatch(argv: Sequence[str]) -> int:
         from noria.cli.mcp import mcp
 
         return mcp(argv[1:])
+    if command in ("agents", "tools"):
+        from noria.cli import agents
+
+        return (agents.agents if command == "agents" else agents.tools)(argv[1:])
     if command == "sessions":
         from noria.cli.sessions import sessions
 

@@ -13,7 +13,7 @@ from noria.core import effects as fx
 from noria.core import events as ev
 from noria.core.content import Call, Reply, Result
 from noria.core.state import State
-from noria.runtime.bus import Edited, Happened, Lagged, Notice, Observed
+from noria.runtime.bus import Delegated, Edited, Happened, Lagged, Notice, Observed, Within
 
 DIM, BOLD, RED, GREEN, YELLOW, PLAIN = "\033[2m", "\033[1m", "\033[31m", "\033[32m", "\033[33m", "\033[0m"
 HEAD, TAIL = 4, 3  # lines of a result that are shown, from its beginning and its end
@@ -44,6 +44,7 @@ class Progress:
         self._stream, self._steps, self._colour, self._answer = stream, steps, colour, answer
         self._calls: dict[int, Call] = {}
         self._edits: dict[str, tuple[tuple[str, str | None, str | None], ...]] = {}  # by call, until it has its result
+        self._subagents: dict[str, Subagent] = {}  # by the call that each answers
         self._several = False
         self._place = 0
         self.step = 0
@@ -75,6 +76,10 @@ class Progress:
                 self._edits[call] = edits
             case Lagged(dropped=dropped):
                 self.notice(f"{dropped} lines of progress were left out: this terminal is too slow")
+            case Delegated(call=call, agent=agent):
+                self._subagents[call] = Subagent(self, agent, steps=self._steps, colour=self._colour)
+            case Within(call=call, item=within) if call in self._subagents:
+                self._subagents[call].see(within)
             case Happened():
                 self._happened(item)
             case _:
@@ -146,6 +151,32 @@ def elsewhere(event: ev.Event, name: str) -> str:
     return f"{_why(event)}: going on with {name}" if isinstance(event, ev.Failed) else f"going on with {name}"
 
 
+class Subagent(Progress):
+    """What a subagent does, among the lines of whom it works for: each begins with its name, and its words are left
+    out, for they are not the answer."""
+
+    def __init__(self, above: Progress, name: str, *, steps: bool, colour: bool) -> None:
+        super().__init__(None, steps=steps, colour=colour)
+        self._above, self._name = above, plain(name)
+
+    def notice(self, text: str, level: str = "info") -> None:
+        """One line that a person should see, of whom it is."""
+        self._above.notice(f"{self._name}: {text}", level)
+
+    def line(self, text: str = "") -> None:
+        """A line as it is, behind its name."""
+        self._above.line(f"    {DIM}{self._name}{PLAIN} {text.strip()}")
+
+    def _reply(self, reply: Reply) -> None:
+        for call in reply.calls if self._steps else ():
+            self.line(f"{YELLOW}→ {call.name}{PLAIN} {summary(call)}")
+
+    def _result(self, call: Call | None, result: Result) -> None:
+        """The first line of one that is no success; the others are its own matter."""
+        if self._steps and result.status != "ok":
+            self.line(f"{RED}{ends(result.text)[0]}{PLAIN}")
+
+
 def _why(event: ev.Failed) -> str:
     return event.kind.replace("_", " ") + (f" ({event.detail[:WIDE]})" if event.detail else "")
 
@@ -172,7 +203,7 @@ def changed(diff: str, most: int) -> list[str]:
     return [*found, f"... {left:,} more lines of the change"] if left > 0 else found
 
 
-MAIN = ("command", "path", "question", "pattern")
+MAIN = ("command", "path", "question", "pattern", "task")
 """The arguments that say what a call is about; the first that it has counts."""
 
 

@@ -114,6 +114,8 @@ async def _show(args: Namespace) -> int:
     name = f" [{info.name}]" if info.name else ""
     out.line(f"{BOLD}session {info.id}{PLAIN}{name} in {plain(info.workspace)}")
     of = f", a copy of {info.parent} up to its event {info.parent_seq}" if info.parent else ""
+    if info.parent_seq < 0:
+        of = f", a subagent's, for session {info.parent}"
     out.line(f"{DIM}begun {_when(info.created)}, last used {_when(info.updated)}, {info.rows} events{of}{PLAIN}")
     for line in costs(ledger):
         out.line(f"{DIM}{line}{PLAIN}")

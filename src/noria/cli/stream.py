@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from noria.app.report import Report
 from noria.cli.lines import Writer
@@ -22,15 +23,25 @@ from noria.core.ports import ReasoningDelta, TextDelta
 from noria.core.state import Executing, State, mint
 from noria.core.transcript import Step
 from noria.models.words import result_text
-from noria.runtime.bus import Discarded, Edited, Happened, Lagged, Notice, Observed
+from noria.runtime.bus import Delegated, Discarded, Edited, Happened, Lagged, Notice, Observed, Within
 
 
 class Stream:
     """Turns what is observed into lines. `seq` counts the lines from 1, without a gap; `event` is the number of the
-    journalled event that a line tells of."""
+    journalled event that a line tells of. What a subagent does is told in lines of its own session, which have the
+    `parent`'s id and the `agent`'s name; the ids of its calls begin with that of the call which it answers."""
 
-    def __init__(self, writer: Writer, state: State | None = None, session: str = "") -> None:
+    def __init__(
+        self,
+        writer: Writer,
+        state: State | None = None,
+        session: str = "",
+        within: tuple[Stream, str, str] | None = None,
+    ) -> None:
+        """`within`: where it tells of a subagent: the stream of whom it works for, the id of its call, its name."""
         self._writer, self._session = writer, session
+        self._above, self._call, self._agent = within or (None, "", "")
+        self._subagents: dict[str, Stream] = {}  # by the call that each answers
         self._seq = self._event = 0
         self.last = ""
         self._streamed: set[int] = set()
@@ -51,12 +62,26 @@ class Stream:
 
     def emit(self, kind: str, /, **fields: Any) -> None:
         """One line."""
+        if self._above is None:
+            self._put(kind, self._session, self._event, fields)
+            return
+        for key in ("id", "call"):
+            if key in fields:
+                fields[key] = self._outside(fields[key])
+        whose = {"parent": self._above._session, "agent": self._agent}
+        self._above._put(kind, self._session, self._event, whose | fields)
+
+    def _put(self, kind: str, session: str, event: int, fields: dict[str, Any]) -> None:
         self._seq += 1
         self.last = kind
-        line: dict[str, Any] = {"type": kind, "session": self._session, "seq": self._seq}
-        if self._event:
-            line["event"] = self._event
+        line: dict[str, Any] = {"type": kind, "session": session, "seq": self._seq}
+        if event:
+            line["event"] = event
         self._writer.put(msgspec.json.encode(line | fields) + b"\n")
+
+    def _outside(self, call: str) -> str:
+        """The id by which a call is known outside."""
+        return f"{self._call}/{call}" if self._above is not None else call
 
     def result(self, report: Report, **more: Any) -> None:
         """The result object, with its number."""
@@ -105,6 +130,12 @@ class Stream:
                 self.notice(text, level)
             case Edited(call=call, edits=edits):
                 self._edits[call] = edits
+            case Delegated(call=call, agent=agent, session=session, state=state):
+                stream = self._subagents[call] = Stream(self._writer, state, session, (self, call, agent))
+                stream.about = self.about
+                stream.emit("session", answers=call, turns=state.turns)
+            case Within(call=call, item=within) if call in self._subagents:
+                self._subagents[call].see(within)
             case Lagged(dropped=dropped):
                 self.notice(f"{dropped} events were left out: they were not read fast enough", "warning")
             case Happened(seq=seq):
@@ -154,7 +185,8 @@ class Stream:
         if owed.id in self._asked:
             return
         self._asked.add(owed.id)
-        self.emit("approval", **_call(owed.call), kind=owed.waits, **self.about(owed))
+        outside = replace(owed, call=replace(owed.call, id=self._outside(owed.call.id)))
+        self.emit("approval", **_call(owed.call), kind=owed.waits, **self.about(outside))
 
     def _failed(self, event: ev.Failed, state: State, effects: tuple[fx.Effect, ...]) -> None:
         wait = next((e for e in effects if isinstance(e, fx.Wait) and e.why == "retry"), None)

@@ -11,7 +11,9 @@ usage: noria [PROMPT] [flags]        talk at a terminal, line by line
        noria trust [DIR] | list | remove [DIR]   what a workspace's .noria/config.toml asks for may be done
        noria hooks [--json]          what is run at which event, from where, and whether it is
        noria mcp [--json]            the MCP servers, each started: whether it is there, its tools, what is wrong
-       noria COMMAND                 tools agents skills acp serve worker batch cron
+       noria tools [--json]          the tools, what becomes of each in the permission mode, why one is not offered
+       noria agents [--json]         the agents that a task may be given to, from where, what is wrong with one
+       noria COMMAND                 skills acp serve worker batch cron
                                      (not built yet)
 
 model

@@ -113,6 +113,11 @@ class Driver:
             self._waiters.append(waiter)
             await waiter
 
+    @property
+    def quiet(self) -> bool:
+        """Whether the session is at rest, or only a person or a client is waited for."""
+        return self._quiet()
+
     async def reaped(self) -> None:
         """Return when nothing that was cancelled is left running."""
         await self._hands.reaped()

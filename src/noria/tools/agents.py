@@ -85,4 +85,4 @@ def described(text: str, agents: Agents) -> str:
             break
         said.append(f"- {line}")
         left -= len(line)
-    return "\n".join((f"{text} Agents:", *said))
+    return "\n".join((f"{text} Agents:", *said)) if said else text
