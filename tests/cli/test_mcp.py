@@ -16,6 +16,7 @@ import pytest
 from noria.testing import ModelServer
 from noria.testing.script import Turn
 from tests.cli.kit import House
+from tests.cli.test_asking import AtTerminal
 from tests.cli.test_hooks import house as made
 from tests.cli.test_hooks import until
 from tests.e2e.run import processes_with
@@ -240,3 +241,57 @@ def test_without_a_server_nothing_of_it_is_loaded(tmp_path: pathlib.Path) -> Non
             loaded = {name.partition(".")[0] for name in said.err.split()}
             assert ({"mcp", "pydantic", "anyio"} <= loaded) == bool(config)
             assert bool(config) == ("noria.mcp.host" in said.err.split())
+
+
+def test_a_call_that_waits_for_a_person_is_made_by_the_next_run(tmp_path: pathlib.Path) -> None:
+    """By a server of its own: the one that the call was proposed to ended with its session."""
+    plan = Plan(tmp_path, tools=[tool("do")], answers={"do": text("did")})
+    call: Turn = {"text": "", "calls": [["mcp__x__do", {"a": "b"}]]}
+    with ModelServer([call, DONE]) as server:
+        place = house(tmp_path, plan.config(), server.url)
+        said = place.run("-p", "go", "--on-ask", "pause", "--session", "s", "--output-format", "json")
+        assert said.status == 4 and not plan.calls("do") and not any(map(alive, plan.pids))
+        (asked,) = said.result["pending"]
+        assert asked["tool"] == "mcp__x__do" and "b" in str(asked["arguments"])
+        line = json.dumps({"type": "decision", "id": asked["id"], "allow": True}).encode() + b"\n"
+        flags = ("--session", "s", "--input-format", "stream-json", "--output-format", "stream-json")
+        said = place.run("-p", *flags, stdin=line)
+        assert said.status == 0, said.err
+        assert plan.calls("do") == [{"a": "b"}] and results(server) == ["did"] and len(plan.pids) == 2
+
+
+@pytest.mark.parametrize("reads", [False, True])
+def test_a_call_that_was_under_way_in_a_crash(tmp_path: pathlib.Path, reads: bool) -> None:
+    """It may have been carried out, and is not repeated, unless the tool says that it only reads."""
+    hints = {"annotations": {"readOnlyHint": reads}}
+    plan = Plan(tmp_path, tools=[tool("wait", **hints)], hang=["wait"])
+    with ModelServer([CALL, DONE]) as server:
+        place = house(tmp_path, plan.config(), server.url)
+        process = place.start("-p", "go", "--permission-mode", "goal", "--session", "s")
+        until(lambda: bool(plan.calls("wait")))
+        process.kill()
+        process.communicate()
+        plan.write(tools=[tool("wait", **hints)], answers={"wait": text("waited")})
+        assert place.run("-p", "--permission-mode", "goal", "--session", "s").status == 0
+        (result,) = results(server)
+    assert len(plan.calls("wait")) == 1 + reads
+    assert result == "waited" if reads else "its outcome is unknown" in result, result
+
+
+def test_at_a_terminal_servers_start_with_the_session_and_end_with_it(tmp_path: pathlib.Path) -> None:
+    plan = Plan(tmp_path, tools=[tool("do")], answers={"do": text("did")}, deaf=True)
+    call: Turn = {"text": "", "calls": [["mcp__x__do", {"a": "b"}]]}
+    with ModelServer([call, DONE]) as server:
+        config = plan.config() + "[mcp.gone]\ncommand = ['no-such-program']\n"
+        terminal = AtTerminal(house(tmp_path, config, server.url))
+        terminal.see("MCP server gone is not there")
+        terminal.type("go\n")
+        terminal.see("mcp__x__do")
+        terminal.see("[y/N")
+        terminal.type("y\n")
+        terminal.see("All done.")
+        assert plan.calls("do") == [{"a": "b"}]
+        terminal.type("/exit\n")
+        assert terminal.end() == 0
+    assert len(plan.pids) == 1
+    gone(plan.pids, 0.5)
