@@ -199,13 +199,38 @@ def test_always_is_written_down_with_the_day_and_read_by_the_next(tmp_path: Path
 
     run(work())
     file = tmp_path / "config" / "approved.toml"
-    assert tomllib.loads(file.read_text())["allow"] == ["run_command(touch a)"]
-    line = next(line for line in file.read_text().splitlines() if "touch a" in line)
-    assert line.endswith(f"in {tmp_path / 'work'}") and "  # 2" in line
+    kept = {"rule": "run_command(touch a)", "workspace": os.path.realpath(tmp_path / "work")}
+    assert tomllib.loads(file.read_text())["allow"] == [kept]
+    assert "  # 2" in next(line for line in file.read_text().splitlines() if "touch a" in line)
     assert file.stat().st_mode & 0o077 == 0
     env = {"XDG_CONFIG_HOME": str(tmp_path), "NORIA_HOME": str(tmp_path / "config"), "OPENAI_API_KEY": "k"}
     found = load(Options(model="chat:x", workspace=str(tmp_path / "work")), env)
     assert "run_command(touch a)" in [text for rule in found.rules for text in rule]
+
+
+@pytest.mark.case("E04")
+def test_always_holds_where_it_was_said(tmp_path: Path) -> None:
+    """The same words mean another program in another folder: `./run.sh` of a repository that was just cloned, say. A
+    host is the same everywhere; what noria wrote before it kept the folder holds everywhere."""
+    here, there, link = tmp_path / "here", tmp_path / "there", tmp_path / "link"
+    here.mkdir()
+    there.mkdir()
+    link.symlink_to(here)
+    home = tmp_path / "config"
+    home.mkdir()
+    (home / "approved.toml").write_text('allow = [\n  "run_command(old)",  # 2026-01-01, in /w\n]\n')
+    for rule in ("run_command(./run.sh)", "write_file(./a)", "web_fetch(x.org)"):
+        keep_always(str(home), rule, os.path.realpath(here))
+    env = {"XDG_CONFIG_HOME": str(tmp_path), "NORIA_HOME": str(home), "OPENAI_API_KEY": "k"}
+
+    def rules(folder: Path) -> list[str]:
+        return [rule[1] for rule in load(Options(model="chat:x", workspace=str(folder)), env).rules]
+
+    everywhere = ["run_command(old)", "web_fetch(x.org)"]
+    assert sorted(rules(there)) == everywhere
+    assert (
+        sorted(rules(here)) == sorted(rules(link)) == sorted([*everywhere, "run_command(./run.sh)", "write_file(./a)"])
+    )
 
 
 def test_rules_that_are_written_down(tmp_path: Path) -> None:
@@ -213,7 +238,10 @@ def test_rules_that_are_written_down(tmp_path: Path) -> None:
     odd = 'run_command(git commit -m "é \\ ]" # x)'
     for rule in ("run_command(a)", odd, "run_command(a)", "web_fetch(x.org)"):
         path = keep_always(folder, rule, "/w\nx")
-    assert tomllib.loads(Path(path).read_text())["allow"] == ["run_command(a)", odd, "web_fetch(x.org)"]
+    bound = [{"rule": rule, "workspace": "/w\nx"} for rule in ("run_command(a)", odd)]
+    assert tomllib.loads(Path(path).read_text())["allow"] == [*bound, "web_fetch(x.org)"]
+    with pytest.raises(UsageError, match="no text"):
+        keep_always(folder, "run_command(a)", "/w\udcff")
     assert os.listdir(folder) == ["approved.toml"]
     Path(path).write_text("allow = [\n")
     with pytest.raises(UsageError, match="is no TOML any more"):

@@ -202,8 +202,8 @@ def session_rules(session: str, senders: Iterable[str]) -> list[str]:
 
 
 def keep_always(folder: str, rule: str, workspace: str) -> str:
-    """Write a rule down among the user's that always hold in the workspace (a real path), whole or not at all; the file.
-    Raises UsageError."""
+    """Write a rule down among the user's, for the workspace (a real path), whole or not at all; the file. Raises
+    UsageError."""
     import fcntl
     import tomllib
 

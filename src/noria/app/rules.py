@@ -26,9 +26,12 @@ def said(sources: Sequence[Source]) -> Iterator[tuple[Source, int, RuleKind, obj
 
 
 def read_rules(sources: Sequence[Source], workspace: str) -> tuple[Said, ...]:
-    """The rules of a run. Raises UsageError for the first that is none, or whose examples it does not keep."""
+    """The rules of a run in that workspace. Raises UsageError for the first that is none, or whose examples it does not
+    keep."""
     found: list[Said] = []
     for source, at, kind, entry in said(sources):
+        if not _holds(entry, workspace):
+            continue
         try:
             rule = parse_rule(kind, _text(entry), _named(source, kind))
         except ValueError as error:
@@ -43,6 +46,8 @@ def placed_rules(sources: Sequence[Source], workspace: str) -> Rules:
     """The rules, each with the line it stands on; those that are none are left out (`wrong_rules` has them)."""
     rules = Rules(workspace)
     for source, at, kind, entry in said(sources):
+        if not _holds(entry, workspace):
+            continue
         try:
             rules.add(kind, _text(entry), place(source, kind, at))
         except ValueError:
@@ -56,7 +61,7 @@ def wrong_rules(sources: Sequence[Source], workspace: str) -> list[str]:
     for source, at, kind, entry in said(sources):
         try:
             rule = parse_rule(kind, _text(entry), _named(source, kind), NAMES)
-            wrong = list(_examples(rule, entry, workspace))
+            wrong = list(_examples(rule, entry, workspace)) if _holds(entry, workspace) else []
         except ValueError as error:
             wrong = [str(error)]
         found += [f"{place(source, kind, at)}: {kind}: {text}" for text in wrong]
@@ -94,6 +99,14 @@ def _text(entry: object) -> str:
     if isinstance(entry, dict):
         entry = cast("dict[str, object]", entry).get("rule")
     return entry if isinstance(entry, str) else ""
+
+
+def _holds(entry: object, workspace: str) -> bool:
+    """Whether a rule holds in the workspace: it may be said to do so in one alone."""
+    only = cast("dict[str, object]", entry).get("workspace") if isinstance(entry, dict) else ""
+    if not isinstance(only, str) or not only:
+        return True
+    return os.path.realpath(os.path.expanduser(only)) == os.path.realpath(workspace)
 
 
 def _examples(rule: Rule, entry: object, workspace: str) -> Iterator[str]:

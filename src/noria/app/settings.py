@@ -78,11 +78,12 @@ LACKS = "it lacks the key command, a shell command (or url, or python, a module:
 
 class RuleEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A rule with examples of what it must be about (`matches`) and must not (`misses`); they are tried when it is
-    read."""
+    read. `workspace`: the folder in which alone it holds; blank: in all."""
 
     rule: Rule
     matches: list[str] = []
     misses: list[str] = []
+    workspace: str = ""
 
 
 class HookEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
