@@ -360,6 +360,28 @@ RESPONSES: dict[str, tuple[list[Any], Means]] = {
         [item("done", 0, type="reasoning", id="r", summary=[], encrypted_content="x"),
          item("done", 1, type="apply_patch_call", id="a", call_id="c9", operation={}), ended()],
         Means(kind="empty", words="only blocks of the provider's own (apply_patch_call)")),
+    "one index for several items": (
+        [item("added", 0, type="message", id="m1"), TEXT, item("added", 0, **OPENED),
+         *(p | {"output_index": 0, "item_id": "f1"} for p in PIECES), item("done", 0, **CALL),
+         item("done", 0, **MESSAGE), ended()], BOTH),
+    "one index for two calls at once": (
+        [item("added", 0, **OPENED), item("added", 0, **OPENED | {"id": "f2", "call_id": "c2"}),
+         *(ev("function_call_arguments.delta", output_index=0, item_id=i, delta=p)
+           for i, p in (("f1", '{"path"'), ("f2", '{"path"'), ("f1", ':"a"}'), ("f2", ':"b"}'))),
+         item("done", 0, **CALL), item("done", 0, **CALL | {"id": "f2", "call_id": "c2", "arguments": B}), ended()],
+        TWO),
+    "one index for items that only end": (
+        [item("done", 0, **CALL), item("done", 0, **CALL | {"id": "f2", "call_id": "c2", "arguments": B}), ended()],
+        TWO),
+    "an item begins twice": ([item("added", 0, type="message", id="m1"),
+                              ev("output_text.delta", output_index=0, item_id="m1", delta="H"),
+                              item("added", 0, type="message", id="m1"),
+                              ev("output_text.delta", output_index=0, item_id="m1", delta="i"),
+                              item("done", 0, **MESSAGE), ended()], SAID),
+    "an item that ends before its last pieces": (
+        [item("added", 0, type="message", id="m1"), ev("output_text.delta", output_index=0, item_id="m1", delta="H"),
+         item("done", 0, **MESSAGE | {"content": [{"type": "output_text", "text": "H"}]}),
+         ev("output_text.delta", output_index=0, item_id="m1", delta="i"), ended()], SAID),
     "content_part.delta": ([ev("content_part.delta", output_index=0, content_index=0, delta="H"),
                             ev("content_part.delta", output_index=0, delta={"type": "output_text", "text": "i"}),
                             ended("done")], SAID),

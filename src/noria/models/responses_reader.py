@@ -24,10 +24,11 @@ STATUS = {"completed": "completed", "done": "completed", "incomplete": "incomple
 class _Item:
     """An output item that is coming in: a run of text or reasoning, or the place of one of the provider's own."""
 
-    __slots__ = ("held", "kind", "part", "run")
+    __slots__ = ("held", "identity", "kind", "part", "run")
 
-    def __init__(self, kind: str) -> None:
+    def __init__(self, kind: str, identity: str) -> None:
         self.kind = kind
+        self.identity = identity
         self.run: Run | None = None
         self.held: Held | None = None
         self.part: object = None  # the part of it that came in pieces last
@@ -42,7 +43,8 @@ class ResponsesReader(FrameReader):
         super().__init__(model, url, effect, emit, secrets)
         self._final: dict[str, Any] | None = None
         self._items: dict[int, _Item] = {}
-        self._indexes: dict[str, int] = {}  # by item id, for servers that give no index
+        self._places: dict[tuple[str, int | None], int] = {}  # of items, by id and index
+        self._moved = False  # whether one has another place than its index
         self._last = -1
         self._calls: set[str] = set()  # the ids of those that are whole
         self._enveloped = False  # whether it was said that a response begins
@@ -80,9 +82,9 @@ class ResponsesReader(FrameReader):
                 written = arguments_of(frame.get("arguments", frame.get("input")))
                 self._gathered.settle(self._index(frame), "", text_of(frame.get("name")), written)
             case "output_item.added":
-                self._added(self._index(frame, new=True), _dict(frame.get("item")))
+                self._added(self._place(frame, begins=True), _dict(frame.get("item")))
             case "output_item.done":
-                self._whole_item(self._index(frame), _dict(frame.get("item")))
+                self._whole_item(self._place(frame, begins=False), _dict(frame.get("item")))
             case "completed" | "incomplete" | "failed" | "cancelled" | "done":
                 self._ended(_dict(frame.get("response")), STATUS.get(kind.removeprefix("response."), "cancelled"))
             case "created" | "in_progress" | "queued":
@@ -108,16 +110,33 @@ class ResponsesReader(FrameReader):
             return
         self._ended(frame, "completed")
 
-    def _index(self, frame: dict[str, Any], *, new: bool = False) -> int:
-        """The place of the item that a frame speaks of: its index, else that of its id, else the last one's."""
+    def _index(self, frame: dict[str, Any]) -> int:
+        """The place of the item that a piece speaks of: its index, where no other item has that; without one that of
+        its id, else the last one's."""
         index = frame.get("output_index")
-        if type(index) is not int and (index := index_of(index)) is None:
-            identity = text_of(frame.get("item_id")) or text_of(_dict(frame.get("item")).get("id"))
-            index = self._indexes.get(identity, -1) if identity else -1
-            if index < 0:
-                index = max(self._items, default=-1) + 1 if new else max(self._last, 0)
+        if type(index) is not int or self._moved:
+            given = index_of(index)
+            index = self._places.get((text_of(frame.get("item_id")), given))
+            if index is None:
+                index = max(self._last, 0) if given is None else given
+        self._last = index
+        return index
+
+    def _place(self, frame: dict[str, Any], *, begins: bool) -> int:
+        """The place of the item that begins or ends: its index, unless another one has that. (LiteLLM gives one index
+        to several, #36375; GitHub Copilot gives one item several ids, so that an unknown id alone makes no other item
+        while the one at its index goes on.)"""
+        identity = text_of(_dict(frame.get("item")).get("id")) or text_of(frame.get("item_id"))
+        given = index_of(frame.get("output_index"))
+        index = self._places.get((identity, given)) if identity else None
+        if index is None:
+            free = max(self._items, default=-1) + 1
+            index = given if given is not None else free if begins or self._last < 0 else self._last
+            there = self._items.get(index)
+            if there and identity and there.identity and (begins or index not in self._unfinished):
+                index, self._moved = free, True
             if identity:
-                self._indexes[identity] = index
+                self._places[identity, given] = index
         self._last = index
         return index
 
@@ -125,8 +144,10 @@ class ResponsesReader(FrameReader):
 
     def _added(self, index: int, item: dict[str, Any]) -> None:
         """An item begins: its place among the others."""
-        kind = text_of(item.get("type"))
-        made = self._items[index] = _Item(kind)
+        kind, identity = text_of(item.get("type")), text_of(item.get("id"))
+        if (there := self._items.get(index)) and identity and there.identity == identity:
+            return  # it was said before
+        made = self._items[index] = _Item(kind, identity)
         self._unfinished.add(index)
         if kind in CALLS:
             self._gathered.call(index, text_of(item.get("call_id")), text_of(item.get("name")), "")
