@@ -89,6 +89,12 @@ CHAT: dict[str, tuple[list[Any], Means]] = {
     "the index counts on from piece to piece": (
         [call(fn("", "read", id="c1", index=0)), call(fn('{"path"', index=1)), call(fn(':"a"}', index=2)),
          call(fn(B, "read", id="c2", index=3)), END], TWO),
+    "indexes that contradict known ids": (
+        [call(fn("", "read", id="c1", index=0)), call(fn("", "read", id="c2", index=1)), call(fn(A, id="c1", index=1)),
+         call(fn(B, id="c2", index=0)), END], TWO),
+    "a second call under the first one's index, its arguments under its own": (
+        [call(fn("", "read", id="c1", index=0)), call(fn(A, index=0)), call(fn("", "read", id="c2", index=0)),
+         call(fn('{"path"', index=1)), call(fn(':"b"}', index=1)), END], TWO),
     "a nameless call of its own": (
         [call(fn(A, "read", id="c1", index=0)), call(fn(B, index=1)), END],
         Means(calls=(("c1", "read", A), ("", "", B)))),
