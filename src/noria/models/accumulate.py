@@ -249,7 +249,7 @@ class Accumulator:
     def _find(self, index: int | None, wire_id: str, name: str, arguments: str, place: int) -> Slot:
         if index is not None:
             slot = self._by_index.get(index)
-            if wire_id and not name and (known := self._by_id.get(wire_id)):
+            if wire_id and not name and (known := self._by_id.get(wire_id)) and known.index is not None:
                 return known  # whatever its index says
             if slot is None and not name and (slot := self._unnumbered(index, wire_id)):
                 slot.index, self._by_index[index] = index, slot
