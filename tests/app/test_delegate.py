@@ -9,13 +9,15 @@ from typing import Any, TypeVar
 
 import pytest
 
-from noria.app.approvals import Answer
+from noria.app.approvals import Answer, Approval, put
+from noria.app.build import Brought
 from noria.app.session import Session, Which
 from noria.app.settings import HookEntry
 from noria.core.transcript import Prompt, Step
 from noria.guard.modes import MODES, PermissionMode, stricter
 from noria.models.scripted import call, say
 from noria.runtime.bus import Notice, Within
+from noria.sessions.memory import MemoryJournal
 from tests.app.crew import COST, Cast, agent, ask, results, settings
 from tests.app.test_hooked import keeps, kept
 
@@ -328,3 +330,191 @@ def test_a_hook_that_ends_its_turn_is_said_in_its_result(tmp_path: Path) -> None
 
     [told] = run(work())
     assert told.startswith("ERROR: scout was interrupted (PreToolUse hook") and "enough" in told and "I look." in told
+
+
+# -- asked about -------------------------------------------------------------------------------------------------
+
+
+def test_a_program_in_a_persons_place_is_asked_by_whom(tmp_path: Path) -> None:
+    """The library's `approve`: of a subagent's call it is told the agent; its answers reach as far as any."""
+    touch = [call("run_command", command=f"touch {name}") for name in "ab"]
+    cast = Cast(say("", ask(task="one"), ask(task="two")), touch[1], "done")
+    for task in ("one", "two"):
+        cast.has(f"scout: {task}", *touch, f"{task} is done")
+    asked: list[tuple[str, str]] = []
+
+    async def approve(what: Approval) -> Answer | bool | str:
+        asked.append((what.agent, what.command))
+        await asyncio.sleep(0.02)
+        return Answer(True, remember="session") if what.command == "touch a" else "not b"
+
+    async def work() -> None:
+        async with await Session.open(settings(tmp_path, mode="default"), MEMORY, model=cast, can_ask=True) as session:
+            await session.submit("go")
+            report = await put(session, approve)
+            assert report.outcome == "completed"
+            assert results(session.state.transcript)[:2] == ["one is done", "two is done"]
+            assert [d.tool for d in report.denials] == ["run_command"] * 3
+
+    run(work())
+    assert asked.count(("scout", "touch a")) == 1 and asked.count(("scout", "touch b")) == 2
+    assert asked[-1] == ("", "touch b") and (tmp_path / "work/a").exists() and not (tmp_path / "work/b").exists()
+
+
+def test_an_answer_for_the_session_that_a_subagent_was_given_is_there_when_it_is_resumed(tmp_path: Path) -> None:
+    touch = call("run_command", command="touch a")
+    given = settings(tmp_path, mode="default")
+
+    async def work() -> None:
+        cast = Cast(ask(), "done", scout=[touch, "it is done"])
+        async with await Session.open(given, Which(), model=cast, can_ask=True) as session:
+            await session.run("go")
+            [only] = session.asks()
+            assert session.report().outcome == "requires_action"
+            assert [(p.id, p.tool) for p in session.report().pending] == [(only.call.id, "run_command")]
+            await session.say(only, Answer(True, remember="session"))
+            assert (await session.rest()).outcome == "completed"
+            name = session.id
+        for which, asks in ((Which("resume", name), 0), (Which("fork", name), 1), (Which(), 1)):
+            async with await Session.open(given, which, model=Cast(touch, "done"), can_ask=True) as session:
+                await session.run("again")
+                assert len(session.asks()) == asks
+
+    run(work())
+
+
+def test_a_question_is_kept_across_a_restart(tmp_path: Path) -> None:
+    """A session that is left while a subagent waits for a person: opened again, it goes on and asks again."""
+    touch = call("run_command", command="touch a")
+    given = settings(tmp_path, mode="default")
+
+    async def work() -> None:
+        cast = Cast(ask(), "done", scout=[touch, "it is done"])
+        async with await Session.open(given, Which(), model=cast, can_ask=True) as session:
+            await session.run("go")
+            assert len(session.asks()) == 1
+            name = session.id
+        async with await Session.open(given, Which("resume", name), model=cast, can_ask=True) as session:
+            assert session.asks() == []  # nothing of it is at work yet
+            await session.rest()
+            [only] = session.asks()
+            assert session.approval(only).command == "touch a"
+            await session.say(only, Answer(True))
+            assert (await session.rest()).outcome == "completed"
+        assert len(cast.requests("scout")) == 2
+
+    run(work())
+    assert (tmp_path / "work/a").exists()
+
+
+def test_where_its_session_was_kept_nowhere_its_outcome_is_unknown(tmp_path: Path) -> None:
+    """A program keeps its own journal, and no other: what a subagent did until then is not done again."""
+    cast = Cast(
+        ask(), "done", scout=[call("run_command", command="touch a"), call("run_command", command="b"), "never"]
+    )
+    journal, given = (
+        MemoryJournal(),
+        settings(tmp_path, mode="default", rules=(("allow", "run_command(touch *)", "x"),)),
+    )
+
+    async def work() -> list[str]:
+        brought = Brought(journal=journal)
+        async with await Session.open(given, MEMORY, model=cast, can_ask=True, brought=brought) as session:
+            await session.run("go")
+            assert len(session.asks()) == 1
+        async with await Session.open(given, MEMORY, model=cast, can_ask=True, brought=brought) as session:
+            assert (await session.rest()).outcome == "completed"
+            return results(session.state.transcript)
+
+    [told] = run(work())
+    assert told.startswith("ERROR: noria ended while scout was at work") and "its outcome is unknown" in told
+    assert len(cast.requests("scout")) == 2 and (tmp_path / "work/a").exists()
+
+
+# -- what it costs -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("tokens", "works"), [(10_000, 3), (1_000, 2), (500, 1)])
+def test_what_is_left_of_a_turn_is_what_it_may_cost(tmp_path: Path, tokens: int, works: int) -> None:
+    """A request costs 110 tokens. The subagent concludes when the turn's limit is near; its cost counts in the turn."""
+    looks = [call("list_dir", path=str(k)) for k in range(20)]
+    cast = Cast(ask(), "done", scout=[*looks, "all of it"])
+
+    async def work() -> None:
+        async with await Session.open(settings(tmp_path, max_tokens=tokens), MEMORY, model=cast) as session:
+            report = await session.run("go")
+            assert report.outcome == ("completed" if works == 3 else "max_tokens")
+            spent = report.usage.input + report.usage.output
+            assert report.usage.requests == len(cast.requests()) + len(cast.requests("scout"))
+            assert (
+                spent <= tokens + 2 * 110 and spent == 110 * report.usage.requests
+            )  # its last words, and its parent's
+
+    run(work())
+    assert cast.requests()[-1].calls == ("free" if works == 3 else "forbidden")
+
+
+def test_several_share_what_is_left(tmp_path: Path) -> None:
+    """What one has spent the others cannot spend again: together they keep to the turn's limit, but for the request
+    that each has under way, and its last words."""
+    cast = Cast(say("", *(ask(task=str(k)) for k in range(4))), "done", delay=0.01)
+    for k in range(4):
+        cast.has(f"scout: {k}", *[call("list_dir", path=str(n)) for n in range(30)])
+
+    async def work() -> None:
+        async with await Session.open(settings(tmp_path, max_tokens=3_000), MEMORY, model=cast) as session:
+            report = await session.run("go")
+            assert report.outcome == "max_tokens"
+            spent = report.usage.input + report.usage.output
+            assert 2_000 < spent <= 3_000 + (2 * 4 + 1) * 110, spent
+            assert report.usage.requests == sum(len(m.requests) for m in cast.models.values())
+
+    run(work())
+
+
+def test_no_more_than_so_many_are_started_in_a_turn(tmp_path: Path) -> None:
+    """Twenty; of these eight work at a time. What is told is what to do instead."""
+    cast = Cast(say("", *(ask(task=str(k)) for k in range(23))), "done", say("", ask(task="next")), "done", delay=0.02)
+    for k in (*map(str, range(23)), "next"):
+        cast.has(f"scout: {k}", f"{k} is done")
+
+    async def work() -> None:
+        async with await Session.open(settings(tmp_path), MEMORY, model=cast) as session:
+            await session.run("go")
+            told = results(session.state.transcript)
+            assert told[:20] == [f"{k} is done" for k in range(20)]
+            assert all(t.startswith("ERROR: 20 agents were started in this turn") for t in told[20:])
+            await session.run("more")
+            assert results(session.state.transcript)[-1] == "next is done"
+
+    run(work())
+
+
+# -- side by side ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.case("D02")
+def test_two_that_write_one_file_do_it_one_after_the_other(tmp_path: Path) -> None:
+    """Each write is whole, and the second is told that the file is not as it was read: nothing is lost unseen. Their
+    parent's own command in the same reply waits for neither of them, nor they for ever for it."""
+    (tmp_path / "work").mkdir()
+    (tmp_path / "work/f").write_text("old\n")
+    cast = Cast(say("", ask(task="a"), call("run_command", command="sleep 0.1"), ask(task="b")), "done", delay=0.01)
+    for name in "ab":
+        cast.has(
+            f"scout: {name}",
+            call("read_file", path="f"),
+            call("write_file", path="f", content=f"by {name}\n" * 1_000),
+            f"{name} wrote",
+        )
+
+    async def work() -> None:
+        async with await Session.open(settings(tmp_path), MEMORY, model=cast) as session:
+            assert (await session.run("go")).outcome == "completed"
+
+    run(work())
+    text = (tmp_path / "work/f").read_text()
+    told = {name: results(cast.requests(f"scout: {name}")[-1].transcript)[-1] for name in "ab"}
+    stale = [name for name, result in told.items() if result.startswith("ERROR: ")]
+    assert len(stale) == 1 and "changed" in told[stale[0]], told
+    assert text == f"by {'b' if stale == ['a'] else 'a'}\n" * 1_000

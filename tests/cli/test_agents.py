@@ -117,9 +117,8 @@ def test_where_nobody_answers_it_is_denied(house: House, server: ModelServer, mo
         told = [m["content"] for r in server.requests for m in r["messages"] if m["role"] == "tool"]
         refusals = [t for t in told if t.startswith("ERROR: run_command")]
         assert refusals and not (house.workspace / "made").exists()
-        assert all(
-            "nobody can be asked here" in t or "nobody is there" in t or "needs approval" in t for t in refusals
-        ), refusals
+        assert all("nobody can be asked here" in t and "leave it to the agent that gave you the task" in t and
+                   "pause" not in t for t in refusals), refusals  # fmt: skip
 
 
 # -- at a terminal -----------------------------------------------------------------------------------------------

@@ -284,7 +284,7 @@ def _gate(order: _Order, root: str, shop: _Shop) -> Gates:
     )  # fmt: skip
     toolbox.hidden, gate.scratch, gate.sandbox = gate.hidden, shop.boxed.scratch, settings.sandbox
     if parent is not None:
-        gate.hosts = parent.hosts
+        gate.hosts, gate.subagent = parent.hosts, True
     shop.boxed.rules = lambda: gate.rules if settings.rules or parent else None
     shop.boxed.asks = lambda: gate.asked != "deny" and gate.mode != "goal"
     toolbox.strayed, toolbox.keep, toolbox.harmless = gate.strayed, order.journal.put, gate.only_reads
@@ -320,6 +320,8 @@ async def _go_on(order: _Order, house: House, shop: _Shop) -> None:
 
         for rule in session_rules(house.id, senders):
             house.gate.rules.add("allow", rule, "this session")
+    if order.crew is not None:
+        await order.crew.take_up()
     if shop.outputs is not None:
         await house.end_lost_tasks(shop.outputs.folder)
 

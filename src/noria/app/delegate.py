@@ -17,6 +17,7 @@ import msgspec
 from msgspec.structs import replace
 
 from noria.app.agents import NEVER
+from noria.app.approvals import session_rules
 from noria.app.budget import NOTHING, Budget
 from noria.app.shared import Shared
 from noria.app.which import Which
@@ -116,6 +117,14 @@ class Crew:
         self.house, self.store, self.servers, self.offers = house, store, servers, offers
         self.outputs = outputs.folder if outputs is not None else ""
         self.budget = Budget(house.driver, self.settings, lambda: [w.session for w in self.working.values()])
+
+    async def take_up(self) -> None:
+        """The rules that a person said for the session where one of its subagents asked, in an earlier run."""
+        if self.store is None or self.house.gate is None:
+            return
+        for session, senders in await self.store.senders_of_children(self.house.id):
+            for rule in session_rules(session, senders):
+                self.house.gate.rules.add("allow", rule, "this session")
 
     # -- tools.agents.Agents -------------------------------------------------------------------------------------
 
@@ -224,6 +233,8 @@ class Worker:
         self._inside = True
         try:
             result = await self._work()
+        except ToolError as error:
+            result = _failed(str(error))
         except NoriaError as error:
             result = _failed(f"{self.name} could not work: {error}")
         except Exception as error:  # noqa: BLE001 - a bug in here is one call's failure, as in any tool
@@ -259,7 +270,10 @@ class Worker:
     async def _work(self) -> Result:
         crew = self._crew
         if self._again and crew.store is None:
-            raise ToolError("noria ended while it was at work, and its session was kept nowhere: find out what it did")
+            raise ToolError(
+                f"noria ended while {self.name} was at work, and its session was kept nowhere: its outcome is unknown. "
+                "Find out what it did before you start it again"
+            )
         if why := crew.budget.spent():
             raise ToolError(why)
         session = self.session = await self._open()

@@ -90,6 +90,7 @@ class Gates:
         self.scratch: Callable[[str], bool] = lambda path: (
             False
         )  # whether a path is the commands' own, in their sandbox
+        self.subagent = False  # whether the calls are a subagent's
         self.request: Request | None = None  # who may answer for a person before one is asked, or nobody can be
         self.spent: dict[int, Usage] = {}  # by effect: what asking a model about its call has cost
         self._tools = tools
@@ -267,7 +268,7 @@ class Gates:
                 return (
                     Ask()
                     if somebody or self.asked != "deny"
-                    else nobody(call, self.mode, what, strange, ruling, self._proposal(call))
+                    else nobody(call, self.mode, what, strange, ruling, self._proposal(call), subagent=self.subagent)
                 )
 
     def allowed(self, call: Call) -> None:

@@ -91,10 +91,23 @@ def denied(
     )
 
 
+LATER = "be asked later with --on-ask pause"
+ABOVE = "be asked where you are not: leave it to the agent that gave you the task, and say so in your answer"
+
+
 def nobody(
-    call: Call, mode: PermissionMode, what: Kind, strange: Sequence[str], ruling: Ruling | None, proposal: str
+    call: Call,
+    mode: PermissionMode,
+    what: Kind,
+    strange: Sequence[str],
+    ruling: Ruling | None,
+    proposal: str,
+    *,
+    subagent: bool = False,
 ) -> Refuse:
-    """It has to be asked for, and nobody can be. `proposal`: the flag with the rule that would allow it."""
+    """It has to be asked for, and nobody can be. `proposal`: the flag with the rule that would allow it. `subagent`: a
+    run that waits for a person does not wait for one in here."""
+    later = ABOVE if subagent else LATER
     if what == "question":
         text = (
             "ERROR: nobody can be asked here. Decide by your own judgement and say what you assumed, or leave it "
@@ -111,19 +124,20 @@ def nobody(
         from noria.guard.ruled import asks
 
         text = f"ERROR: {call.name} was not run: {asks(ruling)}, and nobody can be asked here. Do not retry it as "
-        text += "it is: do what can be done without it, and say what is left. A person can be asked later with "
-        return refuse(call, "denied", f"{text}--on-ask pause")
+        text += f"it is: do what can be done without it, and say what is left. A person can {later}"
+        return refuse(call, "denied", text)
     flags = [f"--add-dir {strange[0].rpartition('/')[0] or '/'}"] if strange and not kept(strange[0]) else []
     if judge(mode, what) != "run":
         flags.append(f"--permission-mode {next((m for m in MODES if judge(m, what) == 'run'), 'goal')}")
-    flag = " and ".join(flags) or "--on-ask pause"
+    ways = [" and ".join(flags) or ("" if subagent else "--on-ask pause"), f"with {proposal}" if proposal else ""]
+    allows = f"allow it {'with ' if ways[0] else ''}{', '.join(filter(None, ways))}, or " if any(ways) else ""
     where = f" ({strange[0]} {why_strange(strange[0])})" if strange else ""
     return refuse(
         call,
         "denied",
         f"ERROR: {call.name} needs a person's approval in {mode} mode{where}, and nobody can be asked here; "
         "it was not run. Do not retry it: do what can be done without it, and say what is left. A person can "
-        f"allow it with {flag}{f', with {proposal}' if proposal else ''}, or be asked later with --on-ask pause",
+        f"{allows}{later}",
     )
 
 

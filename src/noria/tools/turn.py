@@ -5,6 +5,7 @@ Owns: when a census is taken, putting both together. Must not know: how files ar
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
@@ -29,11 +30,11 @@ class TurnFiles:
 
     __slots__ = (
         "_before",
-        "_commands",
         "_earlier",
         "_failed",
         "_folders",
         "_found",
+        "_listing",
         "_partly",
         "_processes",
         "_room",
@@ -57,7 +58,7 @@ class TurnFiles:
         """A new turn."""
         self._workspace.begin_turn()
         self._before: Mapping[str, Stamp] | None = None
-        self._commands = False
+        self._listing: asyncio.Future[None] | None = None  # once a command is about to run
         self._found: dict[str, Change] | None = None
         self._failed: dict[str, Stamp | None] = {}  # files that a write failed on, as they were before the next command
         self._texts: dict[str, str | None] = {}  # what was in a file that a tool changed, by the path that is shown
@@ -84,12 +85,17 @@ class TurnFiles:
         """Something is about to run that may change files without a word."""
         self._found = None
         self._made_good()
-        if not self._commands:
-            from noria.tools.census import censuses
+        if self._listing is None:
+            self._listing = asyncio.ensure_future(self._list())
+        await asyncio.shield(self._listing)  # several may be about to run: none does before the census
 
-            self._commands = True
-            self._before = await censuses(self._folders, self._processes)
-            self._unknown = UNKNOWN if self._before is None else ""
+    async def _list(self) -> None:
+        from noria.tools.census import censuses
+
+        found = await censuses(self._folders, self._processes)
+        if self._listing is asyncio.current_task():  # else another turn has begun meanwhile
+            self._before = found
+            self._unknown = UNKNOWN if found is None else ""
 
     async def count(self, seconds: float) -> None:
         """Find out what commands did since, in so many seconds at most; `files` has it then. A turn that waited for a
