@@ -18,10 +18,12 @@ from noria.app.report import Report
 from noria.app.settings import Config, HookEntry, McpEntry
 from noria.core.content import Image, Result
 from noria.core.errors import UsageError
+from noria.core.ports import EVERYTHING, Claims
 from noria.core.transcript import Step
 from noria.models.scripted import ScriptedModel, Turn, call, say
 from noria.runtime.bus import Notice
 from noria.tools.schema import Tool
+from noria.tools.workspace import Workspace
 from tests.app.test_hooked import House, run
 from tests.mcp.plans import Plan, text, tool
 from tests.mcp.test_host import alive
@@ -83,7 +85,7 @@ def says(word: str, **more: Any) -> dict[str, Any]:
 @pytest.mark.seed("P01", "P16")
 def test_tools_are_offered_after_all_others_by_server_and_name(tmp_path: Path) -> None:
     plans = {
-        "b": Plan(tmp_path, "b", tools=[tool("two"), tool("one")]),
+        "b": Plan(tmp_path, "b", tools=[tool("two", **READING), tool("one")]),
         "a": Plan(tmp_path, "a", tools=[tool("echo", description=""), tool("ui", _meta={"ui": {"visibility": []}})]),
     }
     house = Servers(tmp_path, **plans)
@@ -94,6 +96,7 @@ def test_tools_are_offered_after_all_others_by_server_and_name(tmp_path: Path) -
     names = [t.name for t in house.tools]
     assert names[-3:] == ["mcp__a__echo", "mcp__b__one", "mcp__b__two"] and names[0] == "read_file"
     assert house.tools[-3].description == "echo of the MCP server a"
+    assert [t.claims({}, Workspace(str(tmp_path))) for t in house.tools[-3:]] == [EVERYTHING, EVERYTHING, Claims()]
     assert not any(map(alive, [*plans["a"].pids, *plans["b"].pids]))
 
 

@@ -168,7 +168,13 @@ def test_servers_are_listed_with_their_tools_and_what_is_wrong(tmp_path: pathlib
         tool("ui", _meta={"ui": {"visibility": ["app"]}}),
     ]  # fmt: skip
     plan, none = Plan(tmp_path, tools=tools), Plan(tmp_path, "none")
-    config = plan.config() + none.config("empty") + "[mcp.gone]\nurl = 'http://me:hush@127.0.0.1:9/mcp?key=hush'\n"
+    config = (
+        plan.config()
+        + none.config("empty")
+        + guard()
+        + guard(mcp="y/z")
+        + "[mcp.gone]\nurl = 'http://me:hush@127.0.0.1:9/mcp?key=hush'\n"
+    )
     place = house(tmp_path, config)
     own = place.workspace / ".noria/config.toml"
     own.parent.mkdir()
@@ -178,7 +184,7 @@ def test_servers_are_listed_with_their_tools_and_what_is_wrong(tmp_path: pathlib
     lines = told.out.splitlines()
     assert told.status == 1 and told.err == "" and "hush" not in told.out
     assert lines[0].startswith("empty   ") and lines[0].endswith(f"{users}:3   ready") and lines[1] == "  no tools"
-    assert lines[2].startswith(f"gone   http://127.0.0.1:9/mcp   {users}:5   not there: it could not be reached: ")
+    assert lines[2].startswith(f"gone   http://127.0.0.1:9/mcp   {users}:11   not there: it could not be reached: ")
     assert lines[3].startswith("x   ") and lines[3].endswith(f"{users}:1   ready")
     assert lines[4:8] == [
         "  mcp__x__bad (left out)   Does bad", "  mcp__x__do   Does", "  mcp__x__look (read-only)   Does look",
@@ -195,6 +201,9 @@ def test_servers_are_listed_with_their_tools_and_what_is_wrong(tmp_path: pathlib
         ("empty", "ready", 0), ("gone", "not there", 0), ("x", "ready", 4), ("theirs", "not trusted", 0),
     ]  # fmt: skip
     assert place.noria("mcp", "what").status == 2
+    listed = place.noria("hooks").out.splitlines()
+    assert listed[0].startswith("PreToolUse  mcp: x/check   60 s, no verdict: deny   ") and listed[0].endswith("toml")
+    assert listed[1].endswith("[there is no MCP server y: it gives no verdict]")
     doctor = place.noria("doctor").out
     assert "MCP server: x: 4 tools\n" in doctor and "MCP server: gone: it could not be reached" in doctor
     place = house(tmp_path / "bare", "")

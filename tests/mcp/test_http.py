@@ -145,6 +145,7 @@ def by_hand(answer: Callable[[dict[str, Any], dict[str, str]], Answer]) -> Itera
             self.wfile.write(data)
 
         def do_GET(self) -> None:
+            got.append({"method": self.command, "_headers": {k.lower(): v for k, v in self.headers.items()}})
             self.send_response(405)
             self.send_header("content-length", "0")
             self.end_headers()
@@ -243,6 +244,20 @@ def test_a_session_that_is_not_known_any_more(status: int, error: Any) -> None:
     with by_hand(answer) as (url, got):
         run(work(url))
     assert [each["method"] for each in got].count("initialize") == 2
+
+
+def test_it_is_told_of_the_end_and_a_proxy_is_used_where_one_is_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def work(url: str) -> str:
+        async with hosted(x=Spec("x", url=url)) as host:
+            return host.servers["x"].why
+
+    with by_hand(lambda body, _: plain(body)) as (url, got):
+        assert run(work(url)) == ""
+        assert got[-1]["method"] == "DELETE" and got[-1]["_headers"]["mcp-session-id"] == "s1"
+        monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
+        assert "could not be reached" in run(work(url))
+        monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+        assert run(work(url)) == ""
 
 
 def test_an_answer_that_says_no_is_named_with_its_status() -> None:

@@ -104,8 +104,8 @@ def test_whatever_is_read_can_be_held_against_anything(schema: Any, arguments: d
     st.dictionaries(st.sampled_from(["a", "b", "l", "x", "n", "yes", "no"]), LEAVES, max_size=3),
 )
 def test_the_meaning_is_that_of_the_standard(case: Any, arguments: dict[str, Any]) -> None:
-    """As jsonschema has it, but that null for what is optional counts as not given (and oneOf is held as anyOf: a server
-    that means it says so itself)."""
+    """As jsonschema has it, but that null for what is optional counts as not given (and oneOf is held as anyOf: a
+    server that means it says so itself)."""
     arguments = {name: value for name, value in arguments.items() if value is not None}
     try:
         fit(readable(case[0]), arguments)

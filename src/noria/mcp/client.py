@@ -31,6 +31,7 @@ from noria.mcp.lines import Lines, shown
 RAW = "io.noria/raw"  # where an answer, as it came, passes through the SDK
 PAGES = 100  # of a list of tools
 CONNECT = 10.0  # seconds
+LEAVE = 0.5  # seconds that the end of a connection may take where all is well
 NO_SESSION = -32001
 CLOSED = "Connection closed"
 for _name in ("mcp", "client", "httpx2", "httpcore2"):  # the SDK's: nothing of theirs goes to stderr by itself
@@ -105,6 +106,7 @@ class Link:
         self._session: ClientSession | None = None
         self._calls: set[asyncio.Task[Any]] = set()
         self.gone = asyncio.Event()
+        self._over = asyncio.Event()  # it has gone, or is to go
         self.why = ""  # it has gone
         self.status = ""  # the last refusal of an HTTP server: `HTTP 401 Unauthorized`
         self.skipped = 0  # lines that were no messages
@@ -143,11 +145,15 @@ class Link:
         await self.close()
 
     async def close(self) -> None:
-        """End it; returns when nothing of it is left."""
+        """End it; returns when nothing of it is left. An HTTP server is told, which may take LEAVE."""
+        self._over.set()
+        if self._task is None:
+            return
+        if self._session is not None:
+            await asyncio.wait({self._task}, timeout=LEAVE)
         if self._scope is not None:
             self._scope.cancel()
-        if self._task is not None:
-            await asyncio.wait({self._task})
+        await asyncio.wait({self._task})
 
     async def call(self, tool: str, arguments: Mapping[str, Any], seconds: float) -> Said:
         """Call a tool. Being cancelled ends the wait at once, and the server is told. Raises Lost, Refused, and
@@ -209,7 +215,7 @@ class Link:
         try:
             with anyio.CancelScope() as self._scope:
                 async with self._streams(self) as (reading, writing):
-                    dispatcher = _Sieve(reading, writing, self.gone)
+                    dispatcher = _Sieve(reading, writing, self._ends)
                     info = types.Implementation(name="noria", version=self._version)
                     async with ClientSession(dispatcher=dispatcher, client_info=info) as session:
                         await self._greet(session)
@@ -217,7 +223,7 @@ class Link:
                         self._session = session
                         if not ready.done():
                             ready.set_result(opened)
-                        await self.gone.wait()
+                        await self._over.wait()
         except Exception as error:  # noqa: BLE001 - whatever a transport or the SDK raises, there is no connection
             self.why = f"{_reason(error)}{f' ({self.status})' if self.status else ''}"
         finally:
@@ -225,6 +231,10 @@ class Link:
             self.gone.set()
             if self.program is not None and self.exited:
                 self.why = self.program.last_words
+
+    def _ends(self) -> None:
+        self.gone.set()
+        self._over.set()
 
     async def _greet(self, session: ClientSession) -> None:
         """The handshake that all servers until 2025 know, and most of today; else the one that took its place."""
@@ -241,17 +251,17 @@ class Link:
 
 class _Sieve(JSONRPCDispatcher[Any]):
     """Takes from the answers what the SDK would refuse a whole answer for: they pass as they are, beside what it needs.
-    Sets `gone` when there is nothing more to read."""
+    Calls `ends` when there is nothing more to read."""
 
-    def __init__(self, reading: Read, writing: Read, gone: asyncio.Event) -> None:
+    def __init__(self, reading: Read, writing: Read, ends: Callable[[], None]) -> None:
         super().__init__(reading, writing)
-        self._gone = gone
+        self._ends = ends
 
     async def run(self, *args: Any, **kwargs: Any) -> None:
         try:
             await super().run(*args, **kwargs)
         finally:
-            self._gone.set()
+            self._ends()
 
     async def send_raw_request(self, method: str, *args: Any, **kwargs: Any) -> dict[str, Any]:
         raw = await super().send_raw_request(method, *args, **kwargs)
