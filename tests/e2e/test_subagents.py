@@ -169,3 +169,26 @@ def test_one_signal_ends_all_of_them(tmp_path: pathlib.Path, number: signal.Sign
             told = [m["content"] for m in server.requests[-1]["messages"] if m["role"] == "tool"]
             assert len(told) == 10 and all("nterrupted" in t for t in told), told
             assert [s[3] for s in sessions(place) if s[1]] == ["interrupted"] * 8
+
+
+# -- without end -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.case("L04")
+@pytest.mark.parametrize("many", [1, 10])
+def test_delegation_without_end_ends(tmp_path: pathlib.Path, many: int) -> None:
+    """Every model answers with "delegate the same task", at any depth, one at a time or ten at once. A subagent is told
+    to do the work itself; no more than twenty are started; the run ends by itself."""
+    with ModelServer(lambda request: send(*["the same task"] * many)) as server:
+        place = Place(tmp_path, server.url)
+        define(place)
+        status, result, err = place.run("the same task", timeout=120)
+        assert status in (1, 3), (result, err)
+        told = [m["content"] for r in server.requests if task_of(r) for m in r["messages"] if m["role"] == "tool"]
+        assert told and set(told) == {
+            "ERROR: a subagent starts no other: do the work yourself, and give what you found as your answer"
+        }
+        assert all("subagent" not in [t["function"]["name"] for t in r["tools"]] for r in server.requests if task_of(r))
+        assert len([s for s in sessions(place) if s[1]]) <= 20
+        assert len(server.requests) < 250
+        assert server.violations == [] and processes_with(str(place.home)) == []
