@@ -427,6 +427,29 @@ def test_the_real_path_is_shown(tmp_path: Path) -> None:
 
 
 @pytest.mark.case("E03")
+def test_what_a_command_names_outside_is_shown(tmp_path: Path) -> None:
+    """By its real path, which a person cannot see in the line: behind links, home, patterns, redirections, wrappers."""
+    work, out = tmp_path / "work", tmp_path / "out"
+    for folder in (work / "src", out):
+        folder.mkdir(parents=True)
+    (out / "o").touch()
+    (work / "box").symlink_to(out)
+    (work / "link").symlink_to(out / "o")
+    (work / "in").symlink_to("src")
+    o, base = str(out / "o"), str(tmp_path)
+    for line, named in {
+        "cat box/o | head": [o], "cat link": [o], "cp src/x box/n": [str(out / "n")],
+        "echo x > box/n": [str(out / "n")], "cat < link": [o], "rm -rf ..": [base], "rm box/*": [str(out)],
+        "env A=1 cat box/o": [o], "cat ~": [os.path.realpath(os.path.expanduser("~"))], "sh -c 'cat box/o'": [o],
+        "git -C .. status": [base], "tar -C.. -xf a": [base], "make -f link; rm link": [o], "rm -rf /": ["/"],
+        "make": [], "ls in/x; make": [], "echo /etc/passwd; make": [], "ls 2>/dev/null; make": [],
+        "cut -d/ x; make": [],
+    }.items():  # fmt: skip
+        asked = shown(tmp_path, call("run_command", command=line))
+        assert list(asked.outside) == named, line
+
+
+@pytest.mark.case("E03")
 @pytest.mark.parametrize("after", ["outside", "inside", "same"])
 def test_a_yes_is_bound_to_the_path_that_was_shown(tmp_path: Path, after: str) -> None:
     """A link is put elsewhere between the question and the answer: the call does not run, not even inside."""

@@ -132,7 +132,11 @@ def approval(call: Call, gate: Gates, toolbox: Toolbox) -> Approval:
     parts: tuple[str, ...] = ()
     match call.name:
         case "run_command":
+            from noria.guard.commanded import line
+            from noria.guard.parts import outside as named_outside
+
             command, (parts, folder) = str(args.get("command", "")), gate.command(call)
+            outside += named_outside(line(command), folder, lambda path: gate.is_inside(path, reading=True))
         case "web_fetch":
             from noria.guard.rules import host as host_of
 

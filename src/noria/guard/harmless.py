@@ -29,7 +29,8 @@ _OWN = re.compile(r"[a-z_][a-z0-9_]*")  # a variable of the line's own: nothing 
 _CONNECTS = ("/dev/tcp/", "/dev/udp/")  # bash connects to what is named so, where a redirection begins
 LETTERS = 10  # of options in one word, behind which a value may begin
 _GIVEN = "<()"  # what a process substitution gives
-_OPENS_NOTHING = frozenset(("echo", "printf", "read", "tr", "basename", "dirname", "seq", "expr", "set"))
+OPENS_NOTHING = frozenset(("echo", "printf", "read", "tr", "basename", "dirname", "seq", "expr", "set"))
+"""Commands to which the names that they are given are text."""
 _SEARCH = frozenset(("grep", "egrep", "fgrep", "rg"))
 _GIVES = re.compile(r"-[^-]*[ef]|--(?:re|fi|ty)|--$")
 _FLAG = re.compile(
@@ -183,7 +184,7 @@ class _Line:
         ):
             return f"{name} is not known to only read, so called"
         name = name.rpartition("/")[2]
-        if name in _OPENS_NOTHING:
+        if name in OPENS_NOTHING:
             return ""
         named = _pattern_left_out(name, inner.words[1:])
         if strange := next((w for w in named if self._outside(w, command.at)), None):
@@ -257,7 +258,7 @@ class _Line:
 
     def _leaves(self, texts: Iterable[str]) -> bool:
         for text in texts:
-            for part in _places(text):
+            for part in places_in(text):
                 if part and ("/" in part or part == ".." or _links(part, self.folders)):
                     for path in islice((os.path.realpath(os.path.join(f, part)) for f in self.folders), FOLDERS):
                         if not self._inside(path) and os.path.lexists(path):
@@ -274,7 +275,7 @@ def _script(command: Simple) -> str | None:
             return None
 
 
-def _places(text: str) -> list[str]:
+def places_in(text: str) -> list[str]:
     """What of an argument may be a path: all of it; of an option its value, wherever in letters it begins (`-nf/x`)."""
     if not text.startswith("-"):
         return [text, text[1:]] if text.startswith("@") else [text]
@@ -298,7 +299,7 @@ def _pattern_left_out(name: str, words: tuple[Word, ...]) -> tuple[Word, ...]:
 
 def _opens(words: Sequence[Word]) -> Iterator[bool]:
     """For each command that `find` runs whether it may open what it is given."""
-    return (after.text not in _OPENS_NOTHING for before, after in pairwise(words) if before.text == "-exec")
+    return (after.text not in OPENS_NOTHING for before, after in pairwise(words) if before.text == "-exec")
 
 
 def _links(text: str, folders: Iterable[str]) -> bool:

@@ -1,12 +1,19 @@
-"""Which commands of a line need a person's word, for the person who is asked. Judges nothing: gates.py does.
+"""What a person who is asked about a command line is shown of it: which commands need their word, and which files
+outside it names. Judges nothing: gates.py does.
 
-Owns: the words of each simple command that is not known to only read. Must not know: who is asked, any rule.
+Owns: the words of each simple command that is not known to only read, and those real paths. Must not know: who is
+asked, any rule.
 """
 
 from __future__ import annotations
 
+import os
+import re
+from collections.abc import Iterator
+
 from noria.guard.command import Simple, Word, parse
-from noria.guard.harmless import Inside, only_reads
+from noria.guard.harmless import OPENS_NOTHING, Inside, only_reads, places_in
+from noria.guard.running import Line, follow
 
 MOST = 20  # parts that are named
 
@@ -39,3 +46,37 @@ def _words(simple: Simple) -> str:
 
 def _shown(word: Word) -> str:
     return word.text if word.fixed else f"{word.text}…"
+
+
+def outside(command: str, folder: str, inside: Inside) -> tuple[str, ...]:
+    """The real paths outside (`inside`: of one) that the line names, as far as its words tell: what is there, or would
+    be in a folder that is. Begun in `folder`, a real path."""
+    found: dict[str, None] = {}
+    line = follow(command)
+    for word in (*_operands(line), *(each.target for each in line.redirects())):
+        for text in _texts(word):
+            path = os.path.realpath(os.path.join(folder, text))
+            if "/" not in text and text != ".." and not os.path.islink(os.path.join(folder, text)):
+                continue
+            if not inside(path) and text not in _DEVICES and os.path.isdir(os.path.dirname(path)):
+                found[path] = None
+    return tuple(found)[:MOST]
+
+
+def _operands(line: Line) -> Iterator[Word]:
+    for running in line.all():
+        if not running.perhaps and running.command.name.rpartition("/")[2] not in OPENS_NOTHING:
+            yield from running.command.words[1:]
+
+
+def _texts(word: Word) -> list[str]:
+    """What of a word may be a path; of a pattern the folder that it begins with, of one that begins at home that."""
+    if word.fixed:
+        return [text for text in places_in(word.text) if text and "\0" not in text]
+    plain = re.split(r"[*?\[{]", word.raw, maxsplit=1)[0]
+    if plain != word.raw:
+        plain = plain.rpartition("/")[0]
+    return [os.path.expanduser(plain)] if plain and not word.raw.startswith("<(") else []
+
+
+_DEVICES = ("/dev/null", "/dev/stdin", "/dev/stdout", "/dev/stderr", "/dev/tty")
