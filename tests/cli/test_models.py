@@ -115,6 +115,16 @@ def test_mistakes_are_one_line(house: House, words: tuple[str, ...]) -> None:
     ran.expect_one_line()
 
 
+def test_a_configured_server_of_this_machine_that_is_not_there_is_told(house: House) -> None:
+    told = {}
+    with serving({}) as (port, _):  # it answers, but has no such list
+        for here in (port, 9):
+            configured(house, CONFIG % here)
+            told[here] = found(house)["here"]["note"]
+        assert found(house)["mine"]["note"] == "", "other machines are not asked"
+    assert set(told.values()) == {"nothing there lists its models now: is a server running?"}
+
+
 def test_a_server_that_has_no_model_is_told(house: House) -> None:
     """It answers: what is missing is a model, and one line says how to get one."""
     with serving({"/api/tags": {"models": []}}) as (port, _):

@@ -18,7 +18,7 @@ from noria.app.endpoint import CATALOGUE, flagged, resolve
 from noria.app.settings import DIALECTS, Config, ModelEntry
 from noria.core.errors import UsageError
 from noria.models.known import Known, Price, known, vendors
-from noria.models.local import LocalModel, LocalServer, servers
+from noria.models.local import LocalModel, LocalServer, address, servers
 
 Origin: TypeAlias = Literal["configured", "local", "catalogue"]
 
@@ -72,6 +72,9 @@ async def listing(config: Config, base_url: str | None, env: Mapping[str, str], 
         lines += [_served(server, model) for model in server.models]
         if not server.models:
             empty.append(_empty(server))
+    for line in lines:
+        if line.origin == "configured" and not line.server and address(line.base_url):
+            line.note = line.note or "nothing there lists its models now: is a server running?"
     if not catalogue:
         return Listing(lines, empty=empty)
     sources = [Source(name, v.source, v.date, v.note) for name, v in vendors().items()]
