@@ -32,4 +32,6 @@ def main() -> int:
 
 
 if __name__ == "__main__":
+    if __spec__ is not None and not sys.flags.safe_path and not __file__.startswith(f"{sys.path[0]}/noria/"):
+        del sys.path[0]  # `python -m` looks in the folder it is started in first: the modules there are the workspace's
     sys.exit(main())

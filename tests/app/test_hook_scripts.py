@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
 import shutil
 import sys
@@ -189,3 +190,29 @@ def test_no_file_is_left_and_none_is_made_without_hooks(house: House, tmp_path: 
     house.done(say("done"), hooks=[HookEntry("Stop", "true")])
     assert not list(own.iterdir())
     shutil.rmtree(own)
+
+
+def test_a_program_that_a_command_puts_into_the_path_is_not_a_hook_s(
+    house: House, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With a virtual environment of the workspace in PATH: hooks run outside of the sandbox, and find the system's
+    programs first; one that is only there is run as it was when the session began."""
+    own, fooled = house.work / "venv/bin", tmp_path / "fooled"
+    own.mkdir(parents=True)
+    evil = f"#!/bin/sh\\ntouch {fooled}\\n"
+    (own / "own-tool").write_text("#!/bin/sh\nexit 0\n")
+    (own / "own-tool").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{own}:bin:.:{os.environ['PATH']}")
+    planted = f"mkdir -p bin; for n in cat bin/cat ../../cat; do printf '{evil}' > $n; chmod +x $n; done"
+    house.done(
+        say("", call("run_command", command=planted, cwd=str(own))), say("", call("run_command", command="touch ran")),
+        say("done"), hooks=[pre("cat > /dev/null; own-tool")],
+    )  # fmt: skip
+    assert house.ran and not fooled.exists()
+    (house.work / "ran").unlink()
+    changed = f"printf '{evil}' > {own}/own-tool"
+    house.done(
+        say("", call("run_command", command=changed)), say("", call("run_command", command="touch ran")), say("done"),
+        hooks=[pre("cat > /dev/null; own-tool")],
+    )  # fmt: skip
+    assert not house.ran and not fooled.exists() and "is not as it was when the session began" in house.told[1]

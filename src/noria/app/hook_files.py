@@ -6,7 +6,9 @@ Owns: finding and reading them. Must not know: how a hook is run, what a tool is
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+import re
+import shutil
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -20,9 +22,19 @@ LONGEST = 1 << 18  # bytes of a script that are looked at
 FOLDERS = ("CLAUDE_PROJECT_DIR", "NORIA_PROJECT_DIR")
 
 
-def scripts(command: str, root: str) -> dict[str, str]:
-    """The scripts of the workspace that a hook's command names, with their digests. A hook runs outside of the sandbox:
-    what the model writes into its script in the meantime is not run. (Other files may be its logs.)"""
+def looked_in(path: str, folders: Iterable[str]) -> str:
+    """The PATH of hooks: what lies in the folders that commands write comes last, so that a `python3` that one of them
+    puts there is not run outside of the sandbox. Relative entries, which mean the workspace, are left out."""
+    entries = [entry for entry in path.split(os.pathsep) if os.path.isabs(entry)]
+    real = [os.path.realpath(folder).rstrip("/") + "/" for folder in folders]
+    within = [entry for entry in entries if (os.path.realpath(entry) + "/").startswith(tuple(real))]
+    return os.pathsep.join([*(entry for entry in entries if entry not in within), *within])
+
+
+def scripts(command: str, root: str, path: str = "") -> dict[str, str]:
+    """The scripts of the workspace that a hook's command names, with their digests, and the programs that it finds
+    there by `path` (the hook's PATH). A hook runs outside of the sandbox: what the model writes into its script in the
+    meantime is not run. (Other files may be its logs.)"""
     from noria.app.trust import named_files
 
     def is_script(path: str) -> bool:
@@ -30,7 +42,12 @@ def scripts(command: str, root: str) -> dict[str, str]:
             return path.endswith(SCRIPTS) or os.access(path, os.X_OK) or file.read(2) == b"#!"
         return False
 
-    return {path: digest(path) for path in named_files(command, root) if is_script(path)}
+    found = {path: digest(path) for path in named_files(command, root) if is_script(path)}
+    for word in {word for word in re.findall(r"[\w.+-]+", command) if path}:
+        program = shutil.which(word, path=path)
+        if program and os.path.realpath(os.path.dirname(program)).startswith(f"{root.rstrip('/')}/"):
+            found[program] = digest(program)
+    return found
 
 
 def digest(path: str) -> str:

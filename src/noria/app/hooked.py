@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
 
-from noria.app.hook_files import digest, scripts, speaks_common
+from noria.app.hook_files import digest, looked_in, scripts, speaks_common
 from noria.app.hook_list import Hook as HookFunction
 from noria.app.hook_transcript import Written
 from noria.app.result import messages
@@ -61,7 +61,9 @@ class Hooked:
         self.halted = ""  # why a hook ended the turn that ended last
         self._servers = servers
         self._settings, self._session, self._root = settings, session, root
-        self._processes = Processes(environment(hide=settings.secrets))
+        env = environment(hide=settings.secrets)
+        env["PATH"] = looked_in(env.get("PATH", os.defpath), (root, *settings.folders))
+        self._processes = Processes(env)
         hooks = [self._configured(entry, origin) for entry, origin in settings.hooks]
         hooks += [
             Hook(
@@ -78,7 +80,9 @@ class Hooked:
         self._begun = False
         self._ended: Ended | None = None  # how the turn before ended, as far as was seen
         self._contexts: list[str] = []  # what was said of the session, for the first prompt
-        self._scripts = {entry.command: scripts(entry.command, root) for entry, _ in settings.hooks if entry.command}
+        self._scripts = {
+            entry.command: scripts(entry.command, root, env["PATH"]) for entry, _ in settings.hooks if entry.command
+        }
 
     # -- around the parts ----------------------------------------------------------------------------------------
 

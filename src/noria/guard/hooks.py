@@ -162,7 +162,7 @@ class Hooks:
         return contexts
 
     async def compacted(self) -> list[str]:
-        """The session goes on from a summary: what its SessionStart hooks say then, marked. Ends with the compaction."""
+        """The session goes on from a summary: what its SessionStart hooks say then, marked. It ends as that does."""
         return await self._session_start("compact")
 
     async def session_end(self, reason: str) -> None:
