@@ -94,6 +94,21 @@ def test_a_key_that_a_tool_meets_all_the_same_is_hidden(tmp_path: Path) -> None:
     assert found(b"".join(everything(house.home).values())) == []
 
 
+def test_a_key_in_the_kept_whole_of_a_long_output_is_overwritten(tmp_path: Path) -> None:
+    """It is read in pages and searched as before."""
+    long = "seq 9000; cat notes.txt; seq 9000; echo the end"
+    script: list[Turn] = [{"calls": [["run_command", {"command": long}]]}]
+    with ModelServer([*script, {"text": "Done."}]) as server:
+        house = House(tmp_path, server.url)
+        (house.workspace / "notes.txt").write_text(f"the key is {KEYS['OPENAI_API_KEY']}, keep it\n" * 3)
+        ran = house.run("-p", "look", "--permission-mode", "goal", "--sandbox", "off", **KEYS)  # type: ignore[arg-type]
+        assert ran.status == 0, ran.err
+    kept = everything(house.home)
+    assert {name: hits for name, data in kept.items() if (hits := found(data))} == {}
+    (whole,) = [data for name, data in kept.items() if b"the end" in data and name.endswith(".txt")]
+    assert whole.count(b"the key is " + b"*" * len(KEYS["OPENAI_API_KEY"]) + b", keep it\n") == 3
+
+
 def test_short_keys_hide_no_words(tmp_path: Path) -> None:
     with ModelServer([{"calls": [["run_command", {"command": "echo ollama"}]]}, {"text": "Done."}]) as server:
         house = House(tmp_path, server.url)

@@ -109,6 +109,7 @@ def overwrite(more: Iterable[str] = ()) -> int:
 
 
 LEAST = 12  # characters of a key that is hidden wherever it stands: a shorter one may be a word
+MOST = 1 << 26  # bytes of a kept output that are searched
 HIDDEN = "[a key of noria's, hidden]"
 
 
@@ -119,13 +120,30 @@ class Hiding:
         self._secrets = sorted({s for s in secrets if len(s) >= LEAST}, key=len, reverse=True)
 
     async def __call__(self, call: Call, result: Result) -> Result:
-        """The result without them; the same object where there are none."""
+        """The result without them; the same object where there are none. In the file that has the whole output they
+        are overwritten."""
+        if result.spill and self._secrets:
+            self._overwrite(result.spill)
         texts = [part.text for part in result.content if isinstance(part, Text)]
         if not any(secret in text for secret in self._secrets for text in texts):
             return result
         return msgspec.structs.replace(
             result, content=tuple(Text(self._without(p.text)) if isinstance(p, Text) else p for p in result.content)
         )
+
+    def _overwrite(self, path: str) -> None:
+        """As many bytes as there were: whoever writes to the file or reads it in pages goes on as before."""
+        try:
+            with open(path, "r+b") as file:
+                data = file.read(MOST)
+                for secret in map(str.encode, self._secrets):
+                    at = data.find(secret)
+                    while at >= 0:
+                        file.seek(at)
+                        file.write(b"*" * len(secret))
+                        at = data.find(secret, at + len(secret))
+        except OSError:
+            pass  # it is gone, or was never kept
 
     def edits(self, edits: Edits) -> Edits:
         """The same for texts that a call changed, before people see how."""
