@@ -17,11 +17,14 @@ KEYS = [
     f"xai-{A}", f"pypi-{A}", f"ya29.{A}", f"SG.{A[:22]}.{A[:43]}", "sk_" + f"live_{A[:24]}",
     f"eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0In0.{A[:43]}",
     f"-----BEGIN RSA PRIVATE KEY-----\n{A}\n{A}\n-----END RSA PRIVATE KEY-----",
-    f"-----BEGIN OPENSSH PRIVATE KEY-----\n{A}",
+    f"-----BEGIN OPENSSH PRIVATE KEY-----\n{A}", f"123456789:AA{A[:33]}", f"M{A[:23]}.{A[:6]}.{A[:27]}",
+    "dop_v1_" + "ab12" * 16, "shpat_" + "ab12" * 8, "dapi" + "ab12" * 8, "AGE-SECRET-KEY-1" + "AB12" * 14,
 ]  # fmt: skip
 BEHIND = [
     f"Authorization: Bearer {A[:30]}", f"authorization: Basic {A[:20]}==", f"x-api-key: {A[:32]}",
-    f'"api-key": "{A[:32]}"', f"https://h/v1?key={A[:39]}&x=1", f"https://user:{A[:12]}@host/path",
+    f'"api-key": "{A[:32]}"', f"aws_secret_access_key = {A[:40]}", f'"SecretAccessKey": "{A[:40]}"',
+    f"DefaultEndpointsProtocol=https;AccountName=x;AccountKey={A}Ab==;EndpointSuffix=y",
+    f"https://h/v1?key={A[:39]}&x=1", f"https://user:{A[:12]}@host/path",
 ]  # fmt: skip
 PLAIN = [
     "The task-list of a disk-based risk-assessment-for-everybody-involved-in-it", "sk-learn and sk-", "ask-me-anything",
@@ -29,7 +32,7 @@ PLAIN = [
     "key=value&token=short", "https://host:8080/a@b", "git@github.com:a/b.git", "ghp_", "xoxo-", "eyJ.eyJ.x",
     "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----", "-----BEGIN PUBLIC KEY-----\nMIIB", "AIzabcdef",
     "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIC me@host", "123e4567-e89b-12d3-a456-426614174000",
-    "basic: authorization: no",
+    "basic: authorization: no", "12345678:AAA", "secret_access_key = config.read()", "AccountKey=x", "dapi-x",
 ]  # fmt: skip
 
 
@@ -69,7 +72,20 @@ def test_it_is_quick_on_long_texts() -> None:
     """No shape takes more than linear time: lines that nearly fit do not hold anything up."""
     import time
 
-    for piece in ("sk-", "eyJ", "-----BEGIN RSA PRIVATE KEY-----", "a://", "x-api-key: ", "AIza", "bearer ", "a:"):
+    for piece in (
+        "sk-",
+        "M",
+        "12345678:AA",
+        "secretaccesskey=",
+        "AccountKey=",
+        "eyJ",
+        "-----BEGIN RSA PRIVATE KEY-----",
+        "a://",
+        "x-api-key: ",
+        "AIza",
+        "bearer ",
+        "a:",
+    ):
         began = time.monotonic()
         masked(piece * (400_000 // len(piece)))
         assert time.monotonic() - began < 5, piece

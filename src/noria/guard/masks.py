@@ -35,7 +35,17 @@ _SHAPES: tuple[tuple[str, str], ...] = (
     (r"(?<![A-Za-z0-9])ya29\.[A-Za-z0-9_-]{20,}", "[key]"),
     (r"(?<![A-Za-z0-9])(?:AKIA|ASIA|ABIA|ACCA)[A-Z0-9]{16}(?![A-Za-z0-9])", "[key]"),
     (r"(?<![A-Za-z0-9])SG\.[A-Za-z0-9_-]{16,}\.[A-Za-z0-9_-]{16,}", "[key]"),
+    # Telegram, Discord, DigitalOcean, Hugging Face of organisations, Shopify, Databricks, age
+    (r"(?<![A-Za-z0-9])\d{8,10}:AA[A-Za-z0-9_-]{33}(?![A-Za-z0-9_-])", "[key]"),
+    (r"(?<![A-Za-z0-9])[MNO][A-Za-z0-9_-]{23,25}\.[A-Za-z0-9_-]{6}\.[A-Za-z0-9_-]{27,}", "[key]"),
+    (r"(?<![A-Za-z0-9])(?:do[opr]_v1_[a-f0-9]{64}|api_org_[A-Za-z0-9]{30,})", "[key]"),
+    (r"(?<![A-Za-z0-9])shp(?:at|ca|pa|ss)_[a-fA-F0-9]{32}", "[key]"),
+    (r"(?<![A-Za-z0-9])dapi[a-f0-9]{32}(?![a-f0-9])", "[key]"),
+    (r"AGE-SECRET-KEY-1[A-Z0-9]{50,}", "[key]"),
     # what stands behind a header's or a variable's name
+    (r"(?i)(?P<head>\b(?:aws_)?secret_?access_?key[\"']?\s*[:=]\s*[\"']?)[A-Za-z0-9/+]{40}(?![A-Za-z0-9/+])",
+     r"\g<head>[key]"),
+    (r"(?P<head>\b(?:AccountKey|SharedAccessKey)=)[A-Za-z0-9+/]{40,}={0,2}", r"\g<head>[key]"),
     (r"(?i)(?P<head>\b(?:bearer|basic)\s+)[A-Za-z0-9._~+/=-]{16,}", r"\g<head>[key]"),
     (r"(?i)(?P<head>\b(?:x-api-key|x-goog-api-key|api-key|authorization)[\"']?\s*[:=]\s*[\"']?(?:(?:bearer|basic)\s+)?)"
      r"(?!\[)[^\s\"',;]{8,}", r"\g<head>[key]"),
