@@ -189,6 +189,24 @@ def test_no_secret_that_a_server_says_back_is_in_a_text(status: int) -> None:
         assert "no ada" in said and "[key]" in said
 
 
+@pytest.mark.parametrize("dialect", ["chat", "responses", "messages", "gemini"])
+@pytest.mark.parametrize("streamed", [True, False])
+@pytest.mark.parametrize("end", ["\n\n", "\r\n\r\n", "\r\r"])
+def test_a_whole_answer_may_come_behind_comments(dialect: str, streamed: bool, end: str) -> None:
+    """A gateway keeps the connection open with comment lines, and then sends JSON, asked for or not."""
+    body = {
+        "chat": WHOLE,
+        "responses": {"status": "completed", "output": [{"type": "message", "role": "assistant", "content": [
+            {"type": "output_text", "text": "Whole."}]}]},
+        "messages": {"content": [{"type": "text", "text": "Whole."}], "stop_reason": "end_turn"},
+        "gemini": {"candidates": [{"content": {"parts": [{"text": "Whole."}]}, "finishReason": "STOP"}]},
+    }[dialect]  # fmt: skip
+    comment = f": PROCESSING{end}".encode()
+    for kept in ([comment] * 3, [comment[k : k + 1] for k in range(len(comment))], [comment * 2 + b"  "]):
+        sent = HEAD + b"".join(map(chunk, kept)) + chunk(json.dumps(body).encode()) + END
+        assert answered(one(sent, dialect=dialect, stream=streamed)).reply.text == "Whole."
+
+
 # -- usage and cost ----------------------------------------------------------------------------------------------
 
 

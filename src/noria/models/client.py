@@ -178,7 +178,8 @@ class HttpModel:
 
     async def _read(self, response: Response, decoder: Decoder) -> str:
         """Feed the decoder until the reply is there. What begins like JSON or a web page is read whole, whatever it is
-        called and whatever was asked for. How the answer begins, where no event was in it."""
+        called and whatever was asked for, also behind comments that kept the connection open. How the answer begins,
+        where no event was in it."""
         from noria.models.sse import Parser
 
         idle, clock, parser = self.endpoint.idle, asyncio.get_running_loop().time, Parser()
@@ -191,9 +192,9 @@ class HttpModel:
                     decoder.event(event)
                     begun = b""
                 return begun[:80].decode("utf-8", "replace").strip()
-            if not parser.alive and not begun.strip():
-                begun += chunk
-                if begun.removeprefix(BOM).lstrip()[:1] in (b"{", b"[", b"<"):
+            if not parser.alive and begun[:1] in (b"", b":"):
+                begun = _bare(begun + chunk)
+                if begun[:1] in (b"{", b"[", b"<"):
                     decoder.whole(begun + await response.read(idle.between, blanks=idle.comments))
                     return ""
             limit = idle.between
@@ -208,6 +209,14 @@ class HttpModel:
             elif clock() - since > idle.comments:
                 raise TransportError("timeout", f"the server sent nothing but comments for {idle.comments:g} s")
         return ""
+
+
+def _bare(body: bytes) -> bytes:
+    """The beginning of a body without what says nothing: a byte order mark, blanks, whole lines of comments."""
+    body = body.removeprefix(BOM).lstrip()
+    while body[:1] == b":" and (ends := [at for at in (body.find(b"\n"), body.find(b"\r")) if at >= 0]):
+        body = body[min(ends) :].lstrip()
+    return body
 
 
 def http_model(
