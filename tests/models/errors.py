@@ -433,6 +433,9 @@ ROWS = [
     Row("lmstudio", 404, openai("No models loaded. Please load a model.", "invalid_request_error", "model_not_found",
                                 "model"), "unknown_model"),
     Row("tgi", 429, {"error": "Model is overloaded", "error_type": "overloaded"}, "overloaded"),
+    Row("anthropic", 404, anthropic("not_found_error", "claude-9 is not here"), "unknown_model"),
+    Row("anthropic", 404, anthropic("not_found_error", "Not Found"), "bad_request"),
+    Row("gemini", 404, google(404, "NOT_FOUND", "Requested entity was not found."), "unknown_model"),
     # -- allowances, in words that speak of the rate too
     Row("whoever", 429, openai("Your monthly quota is used up"), "quota"),
     Row("whoever", 429, openai("Monthly token quota exceeded"), "quota", 5_000, headers={"retry-after": "5"}),

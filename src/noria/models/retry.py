@@ -110,6 +110,8 @@ STATUS_KINDS: dict[int, FailureKind] = {
     498: "overloaded", 499: "server", 503: "overloaded", 504: "timeout", 522: "timeout", 524: "timeout",
     529: "overloaded",
 }  # fmt: skip
+NOWHERE = ("", "not found", "404 not found", "route not found", "page not found", "resource not found")
+"""What is said of an address that there is not."""
 NEVER = (501, 505)  # what a server does not have it will not have in a minute
 
 
@@ -221,6 +223,8 @@ def _client_error(status: int, found: Said, words: str) -> tuple[FailureKind, st
         return "content_filtered", ""
     if _no_model(status, words):
         return "unknown_model", ""
+    if status == 404 and "not_found" in found.code.lower() and found.message.strip(" .").lower() not in NOWHERE:
+        return "unknown_model", ""  # Anthropic's and Google's word for what a request names
     if status in (403, 451):
         return "auth", PLACE if any(w in words for w in BLOCKED) else ""
     if any(w in words for w in BAD_REASONING):
