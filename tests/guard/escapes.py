@@ -137,6 +137,8 @@ ATTEMPTS: dict[str, str] = {
     "vsock": _python("socket.socket(40, socket.SOCK_STREAM)\nprint('ESCAPED')"),
     "a socket in a folder": _connect("socket.AF_UNIX", "socket.SOCK_STREAM", "'O/socket'"),
     "an abstract socket": _connect("socket.AF_UNIX", "socket.SOCK_STREAM", "'\\0ABSTRACT'"),
+    "a pipe in a folder": "echo out > O/pipe && echo ESCAPED",
+    "a pipe in a folder, through a link": "ln -s O/pipe pipe && echo out > pipe && echo ESCAPED",
     "an agent in /tmp": _connect("socket.AF_UNIX", "socket.SOCK_STREAM", "'A'"),
     # the kernel
     "a user name space": "unshare -Ur true && echo ESCAPED",
@@ -216,6 +218,8 @@ class Stage:
         self.tcp6 = socket.create_server(("::1", 0), family=socket.AF_INET6, backlog=64) if _has_six() else None
         self.shm = os.getpid() + 770_000
         ctypes_shmget(self.shm, create=True)
+        os.mkfifo(self.outside / "pipe", 0o666)
+        self.reader = os.open(self.outside / "pipe", os.O_RDWR | os.O_NONBLOCK)
         self.somebody: subprocess.Popen[bytes] | None = None
         self.inherited = os.open(self.outside, os.O_RDONLY)
         os.set_inheritable(self.inherited, True)
@@ -289,6 +293,8 @@ class Stage:
         for end in (*self.sockets, self.tcp, self.udp, *((self.tcp6,) if self.tcp6 else ())):
             end.close()
         os.close(self.inherited)
+        os.close(self.reader)
+        (self.outside / "pipe").unlink()
         shutil.rmtree(self.temporary, ignore_errors=True)
         self.shared.unlink(missing_ok=True)
         ctypes_shmget(self.shm, create=False)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import socket
 import struct
 import subprocess
 import tempfile
@@ -15,7 +16,7 @@ import pytest
 from noria.guard import sandbox_seccomp
 from noria.guard.rules import Rules
 from noria.guard.sandbox import NoSandbox, Sandbox
-from noria.guard.sandbox_landlock import NOT_HELD, not_held
+from noria.guard.sandbox_landlock import NOT_HELD, not_held, version
 from noria.guard.sandbox_places import Plan, plan
 from noria.guard.sandbox_said import Explained
 from noria.guard.withheld import withheld
@@ -221,6 +222,28 @@ def test_the_network_is_there_where_it_is_wanted(work: Path) -> None:
             made = Box(work, plan(str(work), network=network, env=_env(work)))
             assert made.run(command)[0] == status
             made.box.close()
+
+
+def test_with_the_network_abstract_sockets_are_not_reached(work: Path) -> None:
+    """They belong to the network, and have no place in the file system (X11, dbus)."""
+    if (why := _can("bubblewrap")) or version() < 6:
+        pytest.skip(why or "an older Landlock")
+    name = f"noria-abstract-{os.getpid()}"
+    code = f"import socket; s = socket.socket(socket.AF_UNIX); s.connect('\\0{name}'); print('reached')"
+    own = (
+        "import socket; a = socket.socket(socket.AF_UNIX); a.bind('\\0own'); a.listen(); "
+        "s = socket.socket(socket.AF_UNIX); s.connect('\\0own'); print('own')"
+    )
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind("\0" + name)
+        listening.listen()
+        assert subprocess.run([PYTHON, "-c", code], capture_output=True, text=True).stdout == "reached\n"
+        box = Box(work, plan(str(work), env=_env(work), network=True))
+        try:
+            said = box.run(f'{PYTHON} -c "{code}"; {PYTHON} -c "{own}"')[1]
+        finally:
+            box.box.close()
+    assert "reached" not in said and said.endswith("own\n")
 
 
 def test_where_there_is_none_it_says_what_to_do(work: Path) -> None:

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
 
 import msgspec
 
-from noria.guard import sandbox_bwrap, sandbox_limits, sandbox_seccomp
+from noria.guard import sandbox_bwrap, sandbox_landlock, sandbox_limits, sandbox_seccomp
 from noria.guard.sandbox_git import is_placeholder
 from noria.guard.sandbox_places import Plan
 
@@ -215,19 +215,18 @@ class Sandbox:
             self._make(path, content)
         there = tuple(place for place in plan.places if os.path.lexists(place[1]))  # what is gone needs no guard
         plan = msgspec.structs.replace(plan, places=there)
-        filter = _file(sandbox_seccomp.program())
+        filter, more = _file(sandbox_seccomp.program()), sandbox_landlock.beside(plan, sandbox_landlock.version())
+        setup = _told(more) if more is not None else -1
+        passed = [fd for fd in (filter, setup) if fd >= 0]
         try:
             before = [program, *sandbox_bwrap.arguments(plan, filter, root=os.geteuid() == 0)]
-            self._serve(before, plan, -1, [filter] if filter >= 0 else [])
+            self._serve(before, plan, setup, passed)
         finally:
-            if filter >= 0:
-                os.close(filter)
+            for fd in passed:
+                os.close(fd)
 
     def _landlock(self, plan: Plan) -> None:
-        import json
         import tempfile
-
-        from noria.guard import sandbox_landlock
 
         abi = sandbox_landlock.version()
         if not abi:
@@ -238,7 +237,7 @@ class Sandbox:
         if not code and not plan.network:
             raise OSError(38, "it cannot keep the network off on this machine")
         rules = sandbox_landlock.Rules(plan, abi, self._scratch, code)
-        setup = _file(json.dumps(rules.told()).encode())
+        setup = _told(rules.told())
         try:
             self._serve([], plan, setup, [setup])
         finally:
@@ -373,6 +372,11 @@ def _file(data: bytes) -> int:
     os.write(fd, data)
     os.lseek(fd, 0, os.SEEK_SET)
     return fd
+
+
+def _told(setup: Mapping[str, object]) -> int:
+    """A descriptor that has what the server is to put in force."""
+    return _file(msgspec.json.encode(setup))
 
 
 def _bare(env: Mapping[str, str]) -> dict[str, str]:

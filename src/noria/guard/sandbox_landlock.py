@@ -1,4 +1,5 @@
-"""A plan as Landlock can hold it, where there is no bubblewrap: what may be opened, and what is not held.
+"""A plan as Landlock can hold it, where there is no bubblewrap: what may be opened, and what is not held; and what it
+holds beside bubblewrap.
 
 Owns: the rules, which the process that serves the sandbox puts in force. Must not know: how it is started. Landlock can
 only allow: a secret is kept by allowing everything around it, and what is inside a writable folder can be written.
@@ -43,6 +44,25 @@ def version() -> int:
         return 0
     found = ctypes.CDLL(None).syscall(444, None, 0, 1)
     return found if found > 0 else 0
+
+
+def beside(plan: Plan, abi: int) -> dict[str, object] | None:
+    """What Landlock adds inside of bubblewrap, for `sandbox_server.restrict`: a mount that can only be read keeps
+    nobody from writing to a named pipe that lies there, and no mount at all from abstract sockets, where the network
+    is shared. None for a kernel whose Landlock could not let files be moved between folders (before 5.19)."""
+    if abi < 2:
+        return None
+    places = [path for how, path in plan.places if how in ("write", "scratch")]
+    rules = [(REFER, "/"), *((WRITE | REFER if os.path.isdir(p) else WRITE, p) for p in (*places, "/dev", "/proc"))]
+    size = 8 if abi < 4 else 16 if abi < 6 else 24
+    return {
+        "files": WRITE | REFER,
+        "net": 0,
+        "scoped": 3 if abi >= 6 else 0,
+        "size": size,
+        "rules": rules,
+        "filter": "",
+    }
 
 
 class Rules:
