@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from noria.guard.nodes import certain, splits, torn
+from noria.guard.nodes import certain, ends_here, splits, torn
 from noria.guard.words import Word, Words, text_of
 
 if TYPE_CHECKING:
@@ -106,10 +106,8 @@ _INSIDE = frozenset((
     "special_variable_name", "file_descriptor", "array", "regex", "extglob_pattern", "command_name", "subscript",
     "brace_expression", "variable_assignments",
 ))  # fmt: skip
-_ARITHMETIC = frozenset((
-    "arithmetic_expansion", "c_style_for_statement", "postfix_expression", "ternary_expression",
-))  # fmt: skip
-_LISTS = frozenset(("pipeline", "list", "negated_command", "redirected_statement"))
+_ARITHMETIC = ("arithmetic_expansion", "c_style_for_statement", "postfix_expression", "ternary_expression")
+_LISTS = ("pipeline", "list", "negated_command", "redirected_statement")
 _NUMBERS = re.compile(r"\$\(\([\d\s+*/%()<>=!&|^~?:,-]*\)\)")  # there is nothing in it to be evaluated twice
 _SPANS = frozenset((
     "expansion", "arithmetic_expansion", "command_substitution", "process_substitution", "heredoc_redirect", "string",
@@ -234,6 +232,8 @@ class _Reader:
                 self._commands.append(Simple(tuple(self._declared(node))))
             case "file_redirect":
                 self._redirect(node)
+            case "heredoc_end" if not ends_here(node, self._text):
+                self._unclear = self._unclear or "it could not be parsed as bash: where a here document ends"
             case "heredoc_body" | "herestring_redirect":
                 self._inputs.append(text_of(node))
             case "for_statement":

@@ -57,3 +57,10 @@ def torn(node: Node, text: bytes) -> bool:
         ):
             return True
     return False
+
+
+def ends_here(end: Node, text: bytes) -> bool:
+    """Whether the end of a here document is one to bash: alone on its line, but for tabs before it. The grammar takes a
+    line that only begins with it."""
+    before = text[: end.start_byte].rpartition(b"\n")[2]
+    return not before.strip(b"\t") and text[end.end_byte : end.end_byte + 1] in (b"", b"\n")
