@@ -20,6 +20,7 @@ __all__ = ["place"]  # a fixture
 CODEX = os.environ.get("NORIA_CODEX") or shutil.which("codex") or ""
 
 ONLY_NORIA_HOLDS = frozenset((
+    "a pipe in a folder", "a pipe in a folder, through a link",
     "a key", "a key, copied", "a key through a link", "a netrc", "credentials", "the passwords", "noria's journal",
     "/tmp of others", "/dev/shm", "the workspace's rules", "a nested repository", "a key of the kernel",
     "settings of the kernel", "settings in /sys", "clone", "clone3", "userfaultfd", "words into a terminal",
