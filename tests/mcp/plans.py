@@ -11,8 +11,8 @@ from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any, TypeVar
 
-from noria.mcp.client import Program
 from noria.mcp.host import Host, Spec
+from noria.mcp.streams import Program
 from noria.tools.process import Processes
 from noria.tools.talk import Talk
 

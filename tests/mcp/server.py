@@ -3,11 +3,12 @@
     python server.py PLAN.json
 
 The plan: `tools` (the list as it is sent), `answers` (by tool: a result, or a list of them, the last one for ever),
-`errors` (by tool: a JSON-RPC error), `log` (a file: each message that came, a line each), `noise` (texts, in base64,
-before the first answer), `slow` (seconds before the handshake is answered; -1: never), `hang` (methods or tools that
-are never answered), `die` (a tool in whose call it ends; `once`: a file that keeps it from doing so again), `stderr`
-(bytes that it writes first), `exit` (at once, with this status), `spawn` (a program that it leaves running), `deaf`
-(it ignores TERM and the end of its input), `pages` (tools on a page), `init` (replaces the handshake's result).
+`errors` (by tool: a JSON-RPC error), `raw` (by tool: the whole answer but its number), `log` (a file: each message that
+came, a line each), `noise` (texts, in base64, before the first answer), `slow` (seconds before the handshake is
+answered; -1: never), `hang` (methods or tools that are never answered), `die` (a tool in whose call it ends; `once`: a
+file that keeps it from doing so again), `stderr` (bytes that it writes first), `exit` (at once, with this status),
+`spawn` (a program that it leaves running), `deaf` (it ignores TERM and the end of its input), `pages` (tools on a
+page), `init` (replaces the handshake's result).
 """
 
 from __future__ import annotations
@@ -68,7 +69,9 @@ def call(base: dict, params: dict) -> None:
         sys.stderr.write("out of luck\n")
         sys.stderr.flush()
         os._exit(3)
-    if name in PLAN.get("errors", {}):
+    if name in PLAN.get("raw", {}):
+        send({"id": str(base["id"])} | PLAN["raw"][name])
+    elif name in PLAN.get("errors", {}):
         send(base | {"error": PLAN["errors"][name]})
     elif name in PLAN.get("answers", {}):
         found = PLAN["answers"][name]

@@ -236,6 +236,25 @@ def test_a_handshake_need_not_say_all(tmp_path: pathlib.Path) -> None:
     run(work())
 
 
+def test_an_answer_that_is_not_quite_one_ends_the_wait(tmp_path: pathlib.Path) -> None:
+    """Without `jsonrpc`, with a number as text, a result or an error of another type: nobody else will answer."""
+    raw = {
+        "bare": {"result": text("bare")}, "null": {"jsonrpc": "2.0", "result": None}, "text": {"error": "no luck"},
+        "code": {"jsonrpc": "2.0", "error": {"code": "E1", "message": "odd code"}},
+        "both": {"result": {}, "error": None},
+    }  # fmt: skip
+    plan = Plan(tmp_path, tools=[], raw=raw)
+
+    async def work() -> None:
+        async with hosted(x=plan) as host:
+            assert (await host.call("x", "bare", {})).texts == ("bare",)
+            assert (await host.call("x", "null", {})).pieces == (await host.call("x", "both", {})).pieces == ()
+            assert "no luck" in str(await failure(host, "x", "text"))
+            assert "odd code" in str(await failure(host, "x", "code"))
+
+    run(work())
+
+
 def test_a_list_is_read_as_far_as_it_can_be(tmp_path: pathlib.Path) -> None:
     tools = [
         tool("good", annotations={"readOnlyHint": True, "idempotentHint": True}), {"name": ""}, 7, {"a": 1},

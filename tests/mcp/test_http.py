@@ -246,6 +246,33 @@ def test_a_session_that_is_not_known_any_more(status: int, error: Any) -> None:
     assert [each["method"] for each in got].count("initialize") == 2
 
 
+@pytest.mark.case("H05")
+@pytest.mark.parametrize(
+    ("status", "code", "message"),
+    [(200, -32001, "Request timed out"), (400, -32602, "no such row"), (500, -32000, "Session of the database broke")],
+)
+def test_an_error_that_is_no_lost_session_is_not_asked_again(status: int, code: int, message: str) -> None:
+    """Not even beside calls that were refused for a session: each answer has its own status."""
+
+    def answer(body: dict[str, Any], headers: dict[str, str]) -> Answer:
+        if body["method"] != "tools/call":
+            return plain(body)
+        if body["params"]["name"] == "lost" and len([g for g in got if g["method"] == "initialize"]) == 1:
+            return 404, {}, b""
+        data = {"jsonrpc": "2.0", "id": body["id"], "error": {"code": code, "message": message}}
+        return status, {"content-type": "application/json"}, json.dumps(data).encode()
+
+    async def work(url: str) -> None:
+        async with hosted(x=Spec("x", url=url)) as host:
+            calls = [failure(host, "x", name) for name in ("t", "lost") * 4]
+            assert all(message in str(error) for error in await asyncio.gather(*calls))
+
+    with by_hand(answer) as (url, got):
+        run(work(url))
+    names = [each["params"]["name"] for each in got if each["method"] == "tools/call"]
+    assert names.count("t") == 4 and names.count("lost") == 8
+
+
 def test_it_is_told_of_the_end_and_a_proxy_is_used_where_one_is_set(monkeypatch: pytest.MonkeyPatch) -> None:
     async def work(url: str) -> str:
         async with hosted(x=Spec("x", url=url)) as host:

@@ -9,66 +9,30 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from functools import partial
-from math import inf
-from typing import Any, Protocol, TypeAlias
+from typing import Any
 
 import anyio
 import httpx2
 import mcp_types as types
 import msgspec
 from mcp.client.session import ClientSession
-from mcp.client.streamable_http import streamable_http_client
+from mcp.shared.dispatcher import CallOptions
 from mcp.shared.exceptions import MCPError
 from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
-from mcp.shared.message import SessionMessage
 
+from noria.mcp import streams
 from noria.mcp.answers import Offered, Said, offered, said
-from noria.mcp.lines import Lines, shown
+from noria.mcp.streams import End, Seen, Starts, Streams
 
 RAW = "io.noria/raw"  # where an answer, as it came, passes through the SDK
 PAGES = 100  # of a list of tools
-CONNECT = 10.0  # seconds
 LEAVE = 0.5  # seconds that the end of a connection may take where all is well
 NO_SESSION = -32001
 CLOSED = "Connection closed"
 for _name in ("mcp", "client", "httpx2", "httpcore2"):  # the SDK's: nothing of theirs goes to stderr by itself
     logging.getLogger(_name).addHandler(logging.NullHandler())
-
-Read: TypeAlias = Any
-Streams: TypeAlias = "AbstractAsyncContextManager[tuple[Read, Read]]"
-
-
-class Program(Protocol):
-    """A server's process that was started."""
-
-    @property
-    def last_words(self) -> str:
-        """How it ended, and what it said before."""
-        ...
-
-    @property
-    def said(self) -> str:
-        """Its last lines on stderr, in one."""
-        ...
-
-    def write(self, line: bytes) -> None:
-        """Have it read these bytes; never waits."""
-        ...
-
-    async def wait(self) -> None:
-        """Returns when it has ended."""
-        ...
-
-    async def stop(self) -> None:
-        """End it, and all that it started."""
-        ...
-
-
-Starts: TypeAlias = Callable[[Callable[[bytes], None]], Program]
-"""Starts a server's process, whose standard output is given to the argument. Raises an exception with the reason."""
 
 
 class Lost(Exception):
@@ -98,21 +62,17 @@ class Opened(msgspec.Struct, frozen=True):
 class Link:
     """A connection; open it once."""
 
-    def __init__(self, streams: Callable[[Link], Streams], version: str) -> None:
-        """`streams`: makes what messages go over. `version`: noria's own."""
-        self._streams, self._version = streams, version
+    def __init__(self, over: Callable[[Seen], Streams], version: str, skip: Callable[[str], None]) -> None:
+        """`over`: makes what messages go over. `version`: noria's own. `skip` is told of what comes and is none."""
+        self._over_what, self._version = over, version
+        self._seen = Seen(skip)
         self._task: asyncio.Task[None] | None = None
         self._scope: anyio.CancelScope | None = None
         self._session: ClientSession | None = None
         self._calls: set[asyncio.Task[Any]] = set()
+        self._leave = asyncio.Event()  # it has gone, or is to go
         self.gone = asyncio.Event()
-        self._over = asyncio.Event()  # it has gone, or is to go
         self.why = ""  # it has gone
-        self.status = ""  # the last refusal of an HTTP server: `HTTP 401 Unauthorized`
-        self.skipped = 0  # lines that were no messages
-        self.on_skip: Callable[[str], None] = lambda line: None
-        self.program: Program | None = None
-        self.exited = False  # the program has ended by itself
         self.stale = False  # the server does not know it any more
 
     async def open(self, seconds: float) -> Opened:
@@ -127,7 +87,7 @@ class Link:
         if ready.done():
             return ready.result()
         late = not self._task.done()
-        spoken = self.program.said if self.program is not None and late else ""
+        spoken = self._seen.program.said if self._seen.program is not None and late else ""
         await self.close()
         if late:
             raise Lost(f"it was not ready within {seconds:g} s{f' ({spoken})' if spoken else ''}")
@@ -146,7 +106,7 @@ class Link:
 
     async def close(self) -> None:
         """End it; returns when nothing of it is left. An HTTP server is told, which may take LEAVE."""
-        self._over.set()
+        self._leave.set()
         if self._task is None:
             return
         if self._session is not None:
@@ -179,26 +139,17 @@ class Link:
             raise Refused("it asks for more input, which noria cannot give it yet")
         return said(raw)
 
-    async def _asked(self, work: Any) -> types.CallToolResult:
+    async def _asked(self, work: Coroutine[Any, Any, types.CallToolResult]) -> types.CallToolResult:
         try:
             return await work
-        except MCPError as error:
-            if self._forgotten(error):
+        except _Error as error:
+            if error.forgotten:
                 raise Unknown(error.message) from None
-            if self.gone.is_set() or _closed(error):
+            if self.gone.is_set() or error.closed:
                 if error.message == CLOSED:
                     await self._ended()
                 raise Lost(self.why or f"the connection ended: {error.message}", sent=True) from None
-            status = f" ({self.status})" if self.status and "error response" in error.message else ""
-            raise Refused(f"{error.message}{status}") from None
-
-    def _forgotten(self, error: MCPError) -> bool:
-        """Whether an HTTP server does not know the session: 404 by the protocol; -32001, or 400 with a word on it, from
-        servers in the field."""
-        if self.program is not None or error.code == types.METHOD_NOT_FOUND:
-            return False
-        named = self.status.startswith("HTTP 400") and "session" in error.message.lower()
-        return self.status.startswith("HTTP 404") or error.code == NO_SESSION or named
+            raise Refused(error.words) from None
 
     async def _ended(self) -> None:
         """The connection has gone: wait a moment until it is known why."""
@@ -214,8 +165,8 @@ class Link:
         """The whole life of the connection: contexts are left in the task that entered them."""
         try:
             with anyio.CancelScope() as self._scope:
-                async with self._streams(self) as (reading, writing):
-                    dispatcher = _Sieve(reading, writing, self._ends)
+                async with self._over_what(self._seen) as (reading, writing):
+                    dispatcher = _Sieve(reading, writing, self._seen, self._ends)
                     info = types.Implementation(name="noria", version=self._version)
                     async with ClientSession(dispatcher=dispatcher, client_info=info) as session:
                         await self._greet(session)
@@ -223,25 +174,25 @@ class Link:
                         self._session = session
                         if not ready.done():
                             ready.set_result(opened)
-                        await self._over.wait()
+                        await self._leave.wait()
         except Exception as error:  # noqa: BLE001 - whatever a transport or the SDK raises, there is no connection
-            self.why = f"{_reason(error)}{f' ({self.status})' if self.status else ''}"
+            self.why = _reason(error)
         finally:
             self._session = None
             self.gone.set()
-            if self.program is not None and self.exited:
-                self.why = self.program.last_words
+            if self._seen.program is not None and self._seen.exited:
+                self.why = self._seen.program.last_words
 
     def _ends(self) -> None:
         self.gone.set()
-        self._over.set()
+        self._leave.set()
 
     async def _greet(self, session: ClientSession) -> None:
         """The handshake that all servers until 2025 know, and most of today; else the one that took its place."""
         try:
             await session.initialize()
-        except MCPError as error:
-            if self.gone.is_set() or _closed(error):
+        except _Error as error:
+            if self.gone.is_set() or error.closed:
                 raise
             try:
                 await session.discover()
@@ -249,13 +200,46 @@ class Link:
                 raise error from None
 
 
+class _Error(MCPError):
+    """A request was answered with an error, or not at all. `status`: of HTTP, where it was refused with one; `http`:
+    whether it went over that."""
+
+    def __init__(self, error: MCPError, status: str, http: bool) -> None:
+        super().__init__(error.code, error.message, error.data)
+        self.status, self.http = status, http
+
+    @property
+    def words(self) -> str:
+        """What is told of it."""
+        told = self.status and self.status.partition(" ")[2] not in self.message
+        return f"{self.message} ({self.status})" if told else self.message
+
+    @property
+    def closed(self) -> bool:
+        """Whether the SDK says that the connection, or the stream of an answer, ended. Its code is one of those that
+        servers give to errors of their own."""
+        return self.code == types.CONNECTION_CLOSED and self.message.startswith((CLOSED, "SSE stream"))
+
+    @property
+    def forgotten(self) -> bool:
+        """Whether an HTTP server does not know the session, and so has not read the request: 404 by the protocol; 400,
+        or -32001 with any status, with a word on it from servers in the field (-32001 alone is a timeout, too)."""
+        if not self.http or self.code == types.METHOD_NOT_FOUND:
+            return False
+        named = "session" in self.message.lower()
+        return self.status.startswith("HTTP 404") or (
+            named and (self.code == NO_SESSION or self.status.startswith("HTTP 400"))
+        )
+
+
 class _Sieve(JSONRPCDispatcher[Any]):
     """Takes from the answers what the SDK would refuse a whole answer for: they pass as they are, beside what it needs.
     Calls `ends` when there is nothing more to read."""
 
-    def __init__(self, reading: Read, writing: Read, ends: Callable[[], None]) -> None:
+    def __init__(self, reading: End, writing: End, seen: Seen, ends: Callable[[], None]) -> None:
         super().__init__(reading, writing)
-        self._ends = ends
+        self._seen, self._ends = seen, ends
+        self._number = 0
 
     async def run(self, *args: Any, **kwargs: Any) -> None:
         try:
@@ -263,8 +247,18 @@ class _Sieve(JSONRPCDispatcher[Any]):
         finally:
             self._ends()
 
-    async def send_raw_request(self, method: str, *args: Any, **kwargs: Any) -> dict[str, Any]:
-        raw = await super().send_raw_request(method, *args, **kwargs)
+    async def send_raw_request(
+        self, method: str, params: Mapping[str, Any] | None, opts: CallOptions | None = None, **more: Any
+    ) -> dict[str, Any]:
+        self._number += 1
+        number = self._number
+        try:
+            given: CallOptions = {**(opts or {}), "request_id": number}
+            raw = await super().send_raw_request(method, params, given, **more)
+        except MCPError as error:
+            raise _Error(error, self._seen.refusals.get(number, ""), self._seen.program is None) from None
+        finally:
+            self._seen.refusals.pop(number, None)
         kept: dict[str, Any] = {"resultType": "complete", "cacheScope": "private", "ttlMs": 0, "_meta": {RAW: raw}}
         match method:
             case "initialize":
@@ -318,98 +312,21 @@ async def _tools(session: ClientSession) -> Opened:
     return Opened(tuple(found), tuple(odd))
 
 
-@asynccontextmanager
-async def _stdio(starts: Starts, link: Link) -> AsyncIterator[tuple[Read, Read]]:
-    """Messages over the standard input and output of a process."""
-    arrive, reading = anyio.create_memory_object_stream[SessionMessage | Exception](inf)
-    writing, leave = anyio.create_memory_object_stream[SessionMessage](inf)
-
-    def take(raw: dict[str, Any]) -> None:
-        try:
-            message = types.jsonrpc_message_adapter.validate_python(raw, by_name=False)
-        except ValueError:
-            skip(shown(msgspec.json.encode(raw)))
-            return
-        try:
-            arrive.send_nowait(SessionMessage(message))
-        except (anyio.ClosedResourceError, anyio.BrokenResourceError):
-            pass  # it talks on while it is being ended
-
-    def skip(line: str) -> None:
-        link.skipped += 1
-        link.on_skip(line)
-
-    program = link.program = starts(Lines(take, skip).feed)
-    stopping = False
-
-    async def send() -> None:
-        async for message in leave:
-            program.write(_line(message.message))
-
-    async def watch() -> None:
-        await program.wait()
-        link.exited = not stopping
-        arrive.close()
-
-    async with anyio.create_task_group() as tasks:
-        tasks.start_soon(send)
-        tasks.start_soon(watch)
-        try:
-            yield reading, writing
-        finally:
-            stopping = True
-            with anyio.CancelScope(shield=True):
-                await program.stop()
-            tasks.cancel_scope.cancel()
-            for stream in (arrive, reading, writing, leave):
-                stream.close()
-
-
-def _line(message: types.JSONRPCMessage) -> bytes:
-    try:
-        return message.model_dump_json(by_alias=True, exclude_unset=True).encode() + b"\n"
-    except ValueError:  # half of a surrogate pair
-        from json import dumps
-
-        return dumps(message.model_dump(by_alias=True, exclude_unset=True)).encode() + b"\n"
-
-
-@asynccontextmanager
-async def _http(url: str, headers: Mapping[str, str], link: Link) -> AsyncIterator[tuple[Read, Read]]:
-    """Messages over streamable HTTP. The SDK follows no redirect to another origin."""
-
-    async def note(response: httpx2.Response) -> None:
-        if response.request.method == "POST":
-            refused = response.status_code >= 400
-            link.status = f"HTTP {response.status_code} {response.reason_phrase}".strip() if refused else ""
-
-    timeout = httpx2.Timeout(CONNECT, read=None)
-    client = httpx2.AsyncClient(headers=dict(headers), timeout=timeout, event_hooks={"response": [note]})
-    async with client, streamable_http_client(url, http_client=client) as streams:
-        yield streams
-
-
-def stdio(starts: Starts, version: str) -> Link:
+def stdio(starts: Starts, version: str, skip: Callable[[str], None]) -> Link:
     """A connection to a server that is started for it."""
-    return Link(partial(_stdio, starts), version)
+    return Link(partial(streams.stdio, starts), version, skip)
 
 
-def http(url: str, headers: Mapping[str, str], version: str) -> Link:
+def http(url: str, headers: Mapping[str, str], version: str, skip: Callable[[str], None]) -> Link:
     """A connection to a server at an address."""
-    return Link(partial(_http, url, headers), version)
-
-
-def _closed(error: MCPError) -> bool:
-    """Whether the SDK says that the connection, or the stream of an answer, ended. Its code is one of those that
-    servers give to errors of their own."""
-    return error.code == types.CONNECTION_CLOSED and error.message.startswith((CLOSED, "SSE stream"))
+    return Link(partial(streams.http, url, headers), version, skip)
 
 
 def _reason(error: BaseException) -> str:
     """What went wrong, in one line: of a group what the transport says, or else what a request came to."""
     found = list(_leaves(error))
     error = next((e for e in found if not isinstance(e, MCPError | asyncio.CancelledError)), found[0])
-    words = " ".join(str(error).split())[:500]
+    words = " ".join((error.words if isinstance(error, _Error) else str(error)).split())[:500]
     if isinstance(error, httpx2.ConnectError):
         return f"it could not be reached: {words}"
     plain = words and isinstance(error, OSError | RuntimeError | MCPError)

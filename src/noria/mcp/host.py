@@ -14,7 +14,8 @@ import msgspec
 
 if TYPE_CHECKING:
     from noria.mcp.answers import Offered, Said
-    from noria.mcp.client import Link, Lost, Starts
+    from noria.mcp.client import Link, Lost
+    from noria.mcp.streams import Starts
 
 AGAIN = 5.0  # seconds in which a server that could not be connected is not tried again
 INSTALL = "the package mcp is not installed: pip install 'noria[mcp]'"
@@ -103,10 +104,9 @@ class Server:
             self._fail(INSTALL if missing else f"the package mcp cannot be loaded: {error}")
             raise self._absent() from None
         if spec.starts is not None:
-            link = client.stdio(spec.starts, self._version)
+            link = client.stdio(spec.starts, self._version, self._skip)
         else:
-            link = client.http(spec.url, spec.headers, self._version)
-        link.on_skip = self._skip
+            link = client.http(spec.url, spec.headers, self._version, self._skip)
         try:
             opened = await link.open(spec.startup)
         except client.Lost as error:
