@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import http.server
 import os
+import socket
 import tempfile
 import threading
 from collections.abc import Iterator
@@ -12,7 +14,8 @@ from pathlib import Path
 import pytest
 
 from noria.guard.sandbox_places import plan
-from noria.guard.sandbox_proxy import allowed
+from noria.guard.sandbox_proxy import Proxy, allowed
+from noria.tools.addresses import public as _public
 from tests.guard.escapes import PYTHON
 from tests.guard.test_escapes import _can
 from tests.guard.test_sandbox import Box, _env
@@ -66,6 +69,40 @@ if b" 200 " in data and len(sys.argv) > 2:
         data += more
 print(data[-100:])
 """
+
+
+@pytest.mark.parametrize(
+    ("address", "reached"),
+    [("127.0.0.1", False), ("169.254.169.254", False), ("::1", False), ("::ffff:127.0.0.1", False), ("10.0.0.1", False),
+     ("64:ff9b::7f00:1", False), ("2002:7f00:1::", False), ("::127.0.0.1", False), ("fec0::1", False),
+     ("168.63.129.16", False), ("fe80::1%lo", False), ("0.0.0.0", False), ("8.8.8.8", True), ("2606:4700::1", True)],
+)  # fmt: skip
+def test_a_listed_name_leads_to_public_addresses_only(
+    monkeypatch: pytest.MonkeyPatch, address: str, reached: bool
+) -> None:
+    """Whatever its name server says; the address that is judged is the one that is connected to."""
+    went: list[str] = []
+
+    async def connect(host: str, port: int, **_: object) -> object:
+        went.append(host)
+        raise OSError(111, "refused")
+
+    def resolve(*_: object, **__: object) -> object:
+        family = socket.AF_INET6 if ":" in address else socket.AF_INET
+        return [(family, socket.SOCK_STREAM, 6, "", (address, 443))]
+
+    monkeypatch.setattr(asyncio, "open_connection", connect)
+    monkeypatch.setattr(socket, "getaddrinfo", resolve)
+    proxy = Proxy(("a.example",), _public)
+    try:
+        with socket.socket(socket.AF_UNIX) as end:
+            end.connect(proxy.path)
+            end.sendall(b"CONNECT a.example:443 HTTP/1.1\r\n\r\n")
+            said = end.recv(1_000)
+    finally:
+        proxy.close()
+    assert went == ([address] if reached else [])
+    assert (b"502" in said) is reached and (b"which is not public" in said) is not reached
 
 
 def test_only_what_is_listed_is_reached(tmp_path: Path, port: int) -> None:

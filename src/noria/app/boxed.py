@@ -73,7 +73,7 @@ class Boxed:
         from noria.guard.sandbox_places import Plan
 
         strict = self._settings.sandbox == "strict"
-        box = Sandbox(self._plan, ("bubblewrap",) if strict else ("bubblewrap", "landlock"))
+        box = Sandbox(self._plan, ("bubblewrap",) if strict else ("bubblewrap", "landlock"), _public)
         try:
             box.start()
         except NoSandbox as error:
@@ -129,6 +129,12 @@ class Boxed:
         """End the sandbox with everything in it."""
         if self._box is not None:
             self._box.close()
+
+
+def _public(address: str) -> bool:
+    from noria.tools.addresses import public  # where a host is listed, and reached
+
+    return public(address)
 
 
 def _withheld(rules: Rules) -> list[str]:

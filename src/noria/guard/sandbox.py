@@ -110,9 +110,13 @@ class Served:
 class Sandbox:
     """Starts processes in a sandbox that is made with the first of them. Belongs to one session."""
 
-    def __init__(self, plan: Callable[[], Plan], kinds: Sequence[Kind] = ("bubblewrap", "landlock")) -> None:
-        """`plan` is asked once, at the start. `kinds`: what may be used, the best first."""
-        self._plan, self._kinds = plan, tuple(kinds)
+    def __init__(
+        self, plan: Callable[[], Plan], kinds: Sequence[Kind] = ("bubblewrap", "landlock"),
+        public: Callable[[str], bool] = lambda _: False,
+    ) -> None:  # fmt: skip
+        """`plan` is asked once, at the start. `kinds`: what may be used, the best first. `public`: whether an address
+        is a public one, for hosts that are listed without a port."""
+        self._plan, self._kinds, self._public = plan, tuple(kinds), public
         self._control: socket.socket | None = None
         self._outer: subprocess.Popen[bytes] | None = None
         self._made: list[tuple[int, str, bytes | None]] = []  # what is there only for it, each open and locked
@@ -209,7 +213,7 @@ class Sandbox:
         if plan.hosts and not plan.network:
             from noria.guard.sandbox_proxy import Proxy
 
-            self._proxy = Proxy(plan.hosts)
+            self._proxy = Proxy(plan.hosts, self._public)
             plan = msgspec.structs.replace(plan, places=(*plan.places, ("read", self._proxy.folder)))
         for path, content in plan.made:
             self._make(path, content)

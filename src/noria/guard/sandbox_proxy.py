@@ -11,13 +11,12 @@ the private one is refused, whoever says so. With a port it was meant so.
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 import os
 import shutil
 import socket
 import tempfile
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from urllib.parse import urlsplit
 
@@ -48,8 +47,9 @@ def allowed(hosts: Sequence[str], host: str, port: int) -> bool | None:
 class Proxy:
     """Serves one sandbox, in a thread of its own, since it must answer while commands are waited for."""
 
-    def __init__(self, hosts: Sequence[str]) -> None:
-        self._hosts = tuple(hosts)
+    def __init__(self, hosts: Sequence[str], public: Callable[[str], bool]) -> None:
+        """`public`: whether an address is one that anybody on the Internet could have."""
+        self._hosts, self._public = tuple(hosts), public
         self._loop: asyncio.AbstractEventLoop | None = None
         self._over = asyncio.Event()
         self.folder = tempfile.mkdtemp(prefix="noria-")  # of the socket; nobody else may enter it
@@ -115,7 +115,7 @@ class Proxy:
         found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
         problem: OSError | None = None
         for family, _, _, _, address in found:
-            if may is None and not ipaddress.ip_address(str(address[0]).partition("%")[0]).is_global:
+            if may is None and not self._public(str(address[0])):
                 continue
             try:
                 return await asyncio.open_connection(str(address[0]), port, family=family)
