@@ -65,7 +65,7 @@ def _keys(lines: list[str]) -> dict[str, Value]:
             raise Malformed(at + 1, f"{key} is there twice")
         begin, at = at, at + 1
         below: list[str] = []
-        while at < len(lines) and (not lines[at].strip() or lines[at][0] in " \t" or _is_item(lines[at])):
+        while at < len(lines) and (not lines[at].strip() or lines[at][0] in " \t]" or _is_item(lines[at])):
             below.append(lines[at])
             at += 1
         found[key] = _value(begin + 1, said, below)
