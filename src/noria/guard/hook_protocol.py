@@ -24,6 +24,12 @@ _NO_START = re.compile(
     r"|^\S*sh: (-c: )?line \d+: (syntax error|unexpected EOF)|^\S*sh: \d+: Syntax error|\Ausage: (.|\n)*: error: ",
     re.MULTILINE,
 )
+_NOTHING_ELSE = re.compile(
+    r"[\w./-]*awk: (fatal: )?(cannot|can't) open [^\n]*|[\w./-]*grep: [^\n]*: No such file or directory"
+    r"|jq: error: Could not open [^\n]*|make(\[\d+\])?: \*\*\* No (rule to make target|targets)[^\n]*"
+    r"|error: (Failed to spawn|failed to read from file)[^\n]*(\n[^\n]*os error \d+[^\n]*)?"
+)
+"""What programs say that exit with 2 over a file that is not there. Where they say more, somebody has gone on."""
 
 
 class Answer(msgspec.Struct, frozen=True):
@@ -101,7 +107,7 @@ def read(event: str, answer: Answer) -> Said:
     if answer.failed:
         return Said(answer.failed)
     if answer.status == 2:
-        if _NO_START.search(err):
+        if _NO_START.search(err) or _NOTHING_ELSE.fullmatch(err):
             return Said(f"it could not be started (exit 2): {short(err, 500)}", status=2)
         return Said(word="deny", reason=short(err or out) or "it gave no reason", status=2)
     if answer.status:
