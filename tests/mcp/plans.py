@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from noria.mcp.host import Host, Spec
-from noria.mcp.streams import Program
+from noria.mcp.programs import Program
 from noria.tools.process import Processes
 from noria.tools.talk import Talk
 

@@ -12,6 +12,7 @@ import pytest
 
 from noria.mcp.answers import Blob
 from noria.mcp.host import CallFailed, Host
+from tests.e2e.run import processes_with
 from tests.mcp.plans import Plan, hosted, run, text, tool
 
 NOISE = [b"Server v1 ready\n", b"\n", b'{"half":\n', b"x" * (2 << 20) + b"\n", "🖥 on\n".encode(), b"\xff\xfe\n",
@@ -92,6 +93,27 @@ def test_servers_start_side_by_side_and_one_that_is_not_there_names_its_reason(t
             assert "there is no MCP server nobody (there are: good, slow," in str(await failure(host, "nobody", "echo"))
 
     run(work())
+
+
+def test_a_start_may_be_given_up_at_any_moment(tmp_path: pathlib.Path) -> None:
+    """What was begun by then is ended, at once."""
+    plan = Plan(tmp_path, slow=-1)
+    plan.startup = 60
+
+    async def work(turns: int) -> None:
+        connected = hosted(x=plan)
+        begin = asyncio.create_task(connected.__aenter__())
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        begin.cancel()
+        begun = time.monotonic()
+        with pytest.raises(asyncio.CancelledError):
+            await begin
+        assert time.monotonic() - begun < 5
+
+    for turns in (*range(1, 16), 40):
+        run(work(turns))
+        assert not any(map(alive, plan.pids)) and not processes_with(str(plan.path)), turns
 
 
 @pytest.mark.case("H05")

@@ -30,7 +30,7 @@ from noria.tools.talk import Talk
 if TYPE_CHECKING:
     from noria.app.settings import HookEntry, McpEntry, Settings
     from noria.mcp.answers import Offered, Piece, Said
-    from noria.mcp.streams import Program
+    from noria.mcp.programs import Program
 
 MARK = "mcp__"
 MOST = 1 << 20  # characters of an answer that is a hook's

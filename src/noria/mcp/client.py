@@ -24,7 +24,8 @@ from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
 
 from noria.mcp import streams
 from noria.mcp.answers import Offered, Said, offered, said
-from noria.mcp.streams import End, Seen, Starts, Streams
+from noria.mcp.programs import Begun
+from noria.mcp.streams import End, Seen, Streams
 
 RAW = "io.noria/raw"  # where an answer, as it came, passes through the SDK
 PAGES = 100  # of a list of tools
@@ -165,6 +166,8 @@ class Link:
         """The whole life of the connection: contexts are left in the task that entered them."""
         try:
             with anyio.CancelScope() as self._scope:
+                if self._leave.is_set():  # it was closed before it began
+                    self._scope.cancel()
                 async with self._over_what(self._seen) as (reading, writing):
                     dispatcher = _Sieve(reading, writing, self._seen, self._ends)
                     info = types.Implementation(name="noria", version=self._version)
@@ -312,9 +315,9 @@ async def _tools(session: ClientSession) -> Opened:
     return Opened(tuple(found), tuple(odd))
 
 
-def stdio(starts: Starts, version: str, skip: Callable[[str], None]) -> Link:
-    """A connection to a server that is started for it."""
-    return Link(partial(streams.stdio, starts), version, skip)
+def stdio(begun: Begun, version: str, skip: Callable[[str], None]) -> Link:
+    """A connection to a server that was started for it, and ends with it."""
+    return Link(partial(streams.stdio, begun), version, skip)
 
 
 def http(url: str, headers: Mapping[str, str], version: str, skip: Callable[[str], None]) -> Link:

@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
 
+from noria.mcp.programs import Begun, Starts
+
 if TYPE_CHECKING:
     from noria.mcp.answers import Offered, Said
     from noria.mcp.client import Link, Lost
-    from noria.mcp.streams import Starts
 
 AGAIN = 5.0  # seconds in which a server that could not be connected is not tried again
 INSTALL = "the package mcp is not installed: pip install 'noria[mcp]'"
@@ -96,26 +97,40 @@ class Server:
             self._opening = None
 
     async def _connect(self) -> Link:
-        spec = self.spec
         try:
-            from noria.mcp import client
-        except ImportError as error:
-            missing = (error.name or "").partition(".")[0] in ("mcp", "mcp_types", "anyio", "httpx2")
-            self._fail(INSTALL if missing else f"the package mcp cannot be loaded: {error}")
+            begun = None if self.spec.starts is None else Begun(self.spec.starts)
+        except OSError as error:
+            self._fail(str(error))
             raise self._absent() from None
-        if spec.starts is not None:
-            link = client.stdio(spec.starts, self._version, self._skip)
-        else:
-            link = client.http(spec.url, spec.headers, self._version, self._skip)
         try:
-            opened = await link.open(spec.startup)
-        except client.Lost as error:
+            await asyncio.sleep(0)  # the others start, too, before the SDK is loaded
+            link = self._link_over(begun)
+        except BaseException:
+            if begun is not None:
+                await begun.program.stop()
+            raise
+        from noria.mcp.client import Lost
+
+        try:
+            opened = await link.open(self.spec.startup)
+        except Lost as error:
             self._fail(str(error))
             raise self._absent() from None
         if not self.tools and not self.odd:  # what is offered is decided once
             self.tools, self.odd = opened.tools, opened.odd
         self._link, self.why = link, ""
         return link
+
+    def _link_over(self, begun: Begun | None) -> Link:
+        try:
+            from noria.mcp import client
+        except ImportError as error:
+            missing = (error.name or "").partition(".")[0] in ("mcp", "mcp_types", "anyio", "httpx2")
+            self._fail(INSTALL if missing else f"the package mcp cannot be loaded: {error}")
+            raise self._absent() from None
+        if begun is not None:
+            return client.stdio(begun, self._version, self._skip)
+        return client.http(self.spec.url, self.spec.headers, self._version, self._skip)
 
     def _skip(self, line: str) -> None:
         skipped, self._skipped = self._skipped, lambda name, line: None

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from math import inf
-from typing import Any, Protocol, TypeAlias, cast
+from typing import Any, TypeAlias, cast
 
 import anyio
 import httpx2
@@ -19,42 +19,13 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.message import SessionMessage
 
 from noria.mcp.lines import Lines, shown
+from noria.mcp.programs import Begun, Program
 
 CONNECT = 10.0  # seconds
 
 End: TypeAlias = Any
 Streams: TypeAlias = AbstractAsyncContextManager[tuple[End, End]]
 """Where messages come from, and where they go, while it is entered."""
-
-
-class Program(Protocol):
-    """A server's process that was started."""
-
-    @property
-    def last_words(self) -> str:
-        """How it ended, and what it said before."""
-        ...
-
-    @property
-    def said(self) -> str:
-        """Its last lines on stderr, in one."""
-        ...
-
-    def write(self, line: bytes) -> None:
-        """Have it read these bytes; never waits."""
-        ...
-
-    async def wait(self) -> None:
-        """Returns when it has ended."""
-        ...
-
-    async def stop(self) -> None:
-        """End it, and all that it started."""
-        ...
-
-
-Starts: TypeAlias = Callable[[Callable[[bytes], None]], Program]
-"""Starts a server's process, whose standard output is given to the argument. Raises an exception with the reason."""
 
 
 class Seen:
@@ -70,7 +41,7 @@ class Seen:
 
 
 @asynccontextmanager
-async def stdio(starts: Starts, seen: Seen) -> AsyncIterator[tuple[End, End]]:
+async def stdio(begun: Begun, seen: Seen) -> AsyncIterator[tuple[End, End]]:
     """Messages over the standard input and output of a process, which is ended at the end."""
     arrive, reading = anyio.create_memory_object_stream[SessionMessage | Exception](inf)
     writing, leave = anyio.create_memory_object_stream[SessionMessage](inf)
@@ -85,7 +56,8 @@ async def stdio(starts: Starts, seen: Seen) -> AsyncIterator[tuple[End, End]]:
         except (anyio.ClosedResourceError, anyio.BrokenResourceError):
             pass  # it talks on while it is being ended
 
-    program = seen.program = starts(Lines(take, seen.skip).feed)
+    program = seen.program = begun.program
+    begun.take = Lines(take, seen.skip).feed
     stopping = False
 
     async def send() -> None:
