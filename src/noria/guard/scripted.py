@@ -30,7 +30,13 @@ TOLD = frozenset((
 """What has options that name programs to be run."""
 _GIVES_SCRIPT = re.compile(r"-[a-zA-Z]*[cerpE]|--(?:eval|print|run)(?:=.*)?", re.DOTALL)
 _NO_FILE = re.compile(r"-|/dev/(?:stdin|fd/\d+)|/proc/self/fd/\d+")
-_SED = re.compile(r"(?:^|[\s;{}!$/|#,:\d])e(?:\s|$)|[/|#,:@!]\w*e\w*\s*(?:$|[;}\n])|^-\w*f|^--file")
+_SED_RUNS = re.compile(
+    r"(?:^|[\s;{}!$/|#,:\dI])e(?:\s|$)|(?:^|[;{}!$/\dI]|\n)[ \t]*e[^\s=]|[/|#,:@!]\w*e\w*\s*(?:$|[;}\n])"
+)
+_SED_TEXT = re.compile(r"(?m)((?:^|[;{}!$\d/])[ \t]*)[aic](?:[ \t]+|\\)[^\n]*")
+"""What `a`, `i` and `c` put there: text."""
+_SED_FILE = re.compile(r"-\w*f.*|--file.*", re.DOTALL)
+_SED_GIVEN = re.compile(r"-[nErsuz]*e(.*)|--expr\w*(?:=(.*))?", re.DOTALL)
 _AWK = re.compile(r"\bsystem\s*\(|\|\s*getline|\|\s*\"|\|&|\"\s*\|")
 
 
@@ -83,10 +89,27 @@ def sed(words: tuple[Word, ...]) -> Runs:
     """`e` runs what stands behind it, or the line that was read."""
     args = [Arg(w.text) if w.fixed else Arg(w.text, "name") for w in words[1:]]
     plain = [a for a in args if not re.match(r"-[nErsuz]*i|--in-place", a.text)]
-    if reads_only("sed", plain) or not any(_SED.search(a.text) for a in args):
+    if reads_only("sed", plain):
         return NOTHING
-    texts = [t for a in args for t in re.findall(r"e[ \t]+([^\n]+)", a.text)]
+    scripts = _sed_scripts(words)
+    if not any(_SED_FILE.fullmatch(a.text) for a in args) and not any(
+        _SED_RUNS.search(_SED_TEXT.sub(r"\1", script)) for script in scripts
+    ):
+        return NOTHING
+    texts = [t for script in scripts for t in re.findall(r"e[ \t]*([^\n]+)", script)]
     return Runs(scripts=tuple(Script(t, True) for t in texts), unknown="the commands that the sed script runs")
+
+
+def _sed_scripts(words: tuple[Word, ...]) -> list[str]:
+    """Its scripts: what options give, or else the first word that is none."""
+    given: list[str] = []
+    first: list[str] = []
+    for word, after in pairwise((*words[1:], Word(""))):
+        if found := _SED_GIVEN.fullmatch(word.text):
+            given.append(found.group(1) or found.group(2) or after.text)
+        elif not word.text.startswith("-"):
+            first.append(word.text)
+    return given or first[:1]
 
 
 def awk(words: tuple[Word, ...]) -> Runs:

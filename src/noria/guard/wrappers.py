@@ -144,6 +144,8 @@ def _wrapped(name: str, words: tuple[Word, ...]) -> Runs:
         at += 1
     options = words[1:at]
     at += wrap.operands
+    if name != "time" and not all(w.fixed or w.quoted for w in words[1:at]):  # it may become several, and so a command
+        return msgspec.structs.replace(_loose(words), unknown=f"what {name} runs, for it is told by what is not known,")
     if at >= len(words):
         return NOTHING if name != "xargs" else Runs(plain=True)
     plain = wrap.plain and not (name == "env" and any(re.match(r"-\w*C|--chdir", w.text) for w in options))
