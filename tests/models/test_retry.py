@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from email.utils import formatdate
 from typing import Any
 
@@ -296,3 +297,23 @@ def test_no_body_breaks_it(body: object, status: int) -> None:
     assert found.detail.isprintable() and len(found.detail) <= retry.DETAIL
     if not isinstance(body, bytes):
         assert retry.from_body(body, URL).detail.isprintable()
+
+
+@pytest.mark.parametrize(
+    "word",
+    ["a", "_a", "prompt exceeds ", "input 1-tokens ", "unsupported ", "try again in ", "{", '{"error":"', "<script ", "<!--",
+     "<header>x</header>", "<", "data:\n", "sk-", "Bearer "],
+)  # fmt: skip
+def test_no_error_body_holds_up_the_loop(word: str) -> None:
+    """A megabyte of anything is read in one pass; what a line is made of it stays a line."""
+    body, began = (word * (1 << 20))[: 1 << 20], time.monotonic()
+    for raw in (body.encode(), json.dumps({"error": {"message": body}}).encode()):
+        assert len(retry.from_status(400, {}, raw, URL).detail) <= 400
+    assert len(retry.from_body(body, URL).detail) <= 400
+    assert time.monotonic() - began < 5
+
+
+def test_a_page_says_what_it_shows() -> None:
+    page = b"<head><title>x</title></head><header>a</header> <!-- b > --> c <SCRIPT>d</script> <p class='>'>e</p> <f"
+    found = retry.from_status(400, {}, page, URL)
+    assert found.detail.endswith("answered 400: a c '>e")

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping
 EXACT = ("retry-after-ms", "x-ms-retry-after-ms")
 """Headers in milliseconds: OpenAI's and Azure's."""
 LONGEST = 366 * 86_400  # seconds; what asks for more is a mistake, not a wait
+LONG = 4_096  # characters of prose that are looked at
 SINCE_1970 = 1e9  # a number from here on is a moment, in seconds
 IN_MS = 1e11  # and from here on in milliseconds
 UNITS = {"n": 1e-9, "u": 1e-6, "µ": 1e-6, "s": 1.0, "m": 60.0, "h": 3_600.0, "d": 86_400.0}
@@ -77,7 +78,7 @@ def _policies(value: str) -> list[int]:
 
 def told(text: str) -> int:
     """What prose says: `Please try again in 1m2.5s`, `retry after 45 seconds`, `wait 4000 seconds before retrying`."""
-    found = re.search(PROSE, text, re.I)
+    found = re.search(PROSE, text[:LONG], re.I)
     return _bounded(_span(found.group(1))) or 0 if found else 0
 
 

@@ -112,6 +112,7 @@ STATUS_KINDS: dict[int, FailureKind] = {
 }  # fmt: skip
 NOWHERE = ("", "not found", "404 not found", "route not found", "page not found", "resource not found")
 """What is said of an address that there is not."""
+LONGEST = 2_048  # characters in which a parameter is looked for
 NEVER = (501, 505)  # what a server does not have it will not have in a minute
 
 
@@ -233,7 +234,7 @@ def _client_error(status: int, found: Said, words: str) -> tuple[FailureKind, st
         return "bad_request", "thinking"
     if _bad_image(words):
         return "bad_request", "image"
-    return "bad_request", found.param or _blamed(found.message)
+    return "bad_request", found.param or _blamed(found.message[:LONGEST])
 
 
 def _spent(words: str, waits: bool) -> bool:
@@ -292,11 +293,15 @@ def _status_of(found: Said) -> int:
 # -- one line, no secret -----------------------------------------------------------------------------------------
 
 
+WHOLE = 16_384  # characters of which a line is made
+
+
 def one_line(text: str, secrets: Sequence[str] = ()) -> str:
     """The text in one line of bounded length, with keys masked."""
     for secret in secrets:
         if len(secret) >= 4:
             text = text.replace(secret, "[key]")
+    text = text[:WHOLE]
     text = " ".join("".join(c if c.isprintable() else " " for c in text).split())
     text = re.sub(r"\b(?:(?:sk|pk|rk|gsk|xai)[-_]|AIza)[A-Za-z0-9_-]{16,}", "[key]", text)
     text = re.sub(r"(?i)\b(bearer|basic)\s+[A-Za-z0-9._~+/=-]{8,}", r"\1 [key]", text)

@@ -15,8 +15,10 @@ from noria.models import after
 from noria.models.errors import DETAIL
 
 DEEP = 5  # how often an error may lie in another one
+LONGEST = 4_096  # characters of its words that are looked at: more would take the time of a search that fails
 WHOLE = 1 << 20  # bytes that a compressed body may become
 
+HIDDEN = ("script", "style", "head")  # parts of a page that are not shown
 MESSAGES = (
     "message", "msg", "detail", "error_description", "description", "faultstring", "status_msg", "error_message",
     "title", "reason",
@@ -37,8 +39,8 @@ class Said(msgspec.Struct, frozen=True):
 
     @property
     def words(self) -> str:
-        """Everything it says, in lower case."""
-        return f"{self.code} {self.message}".lower()
+        """Everything it says, in lower case; of what is very long the beginning."""
+        return f"{self.code[:LONGEST]} {self.message[:LONGEST]}".lower()
 
 
 def understood(body: bytes, now: float) -> Said:
@@ -55,9 +57,22 @@ def understood(body: bytes, now: float) -> Said:
     if event:
         return understood(event.group(1).encode("utf-8", "replace"), now)
     if "<" in text:
-        text = re.sub(r"<(script|style|head)\b.*?</\1>|<!--.*?-->|<[^>]*>", " ", text, flags=re.S | re.I)
+        text = _untagged(text)
+    text = text[:LONGEST]
     text = " ".join("".join(c if c.isprintable() else " " for c in text).split())
     return Said("" if text.count("\ufffd") > 8 else text[:DETAIL], wait=after.told(text))
+
+
+def _untagged(text: str) -> str:
+    """What a page says: without tags, comments, and the parts that are not shown. In one pass, whatever it holds."""
+    lower, shown, at = text.lower(), list[str](), 0
+    while (begin := text.find("<", at)) >= 0:
+        shown.append(text[at:begin])
+        hidden = next((name for name in HIDDEN if re.compile(f"<{name}\\b").match(lower, begin)), "")
+        ends = "-->" if lower.startswith("<!--", begin) else f"</{hidden}>" if hidden else ">"
+        end = lower.find(ends, begin)
+        at = len(text) if end < 0 else end + len(ends)
+    return " ".join((*shown, text[at:]))
 
 
 def _inflated(body: bytes) -> bytes:
