@@ -301,8 +301,8 @@ def test_no_body_breaks_it(body: object, status: int) -> None:
 
 @pytest.mark.parametrize(
     "word",
-    ["a", "_a", "prompt exceeds ", "input 1-tokens ", "unsupported ", "try again in ", "{", '{"error":"', "<script ", "<!--",
-     "<header>x</header>", "<", "data:\n", "sk-", "Bearer "],
+    ["a", "_a", "prompt exceeds ", "input 1-tokens ", "unsupported ", "try again in ", "{", '{"error":"', "<script ",
+     "<!--", "<header>x</header>", "<", "data:\n", "sk-", "Bearer "],
 )  # fmt: skip
 def test_no_error_body_holds_up_the_loop(word: str) -> None:
     """A megabyte of anything is read in one pass; what a line is made of it stays a line."""
