@@ -142,7 +142,7 @@ def test_the_history_is_a_file_for_a_hook_that_reads_one(house: House, tmp_path:
     assert use["input"] == {"file_path": str(house.work / "a.txt"), "content": "x"}  # type: ignore[index]
     path, mode = next(n for n in house.notices if ".jsonl" in n).rpartition(": ")[2].split()
     assert not Path(path).exists() and not Path(path).parent.exists()  # it went with the session
-    assert mode == "100600" or Path(path).parent.name.startswith("noria-hooks-")
+    assert mode == "100600"
 
 
 def test_the_file_of_a_result_and_its_text_are_told_in_the_common_form(house: House, tmp_path: Path) -> None:

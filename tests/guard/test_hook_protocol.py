@@ -77,7 +77,8 @@ def test_a_status_and_what_was_printed_are_a_verdict_or_say_why_not(
     if status == 2:
         assert said.failed or (said.word == "deny" and said.reason)
     elif status:
-        assert said.failed.startswith(f"it exited with {status}") and not said.word
+        how = f"it could not be started (exit {status})" if status in (126, 127) else f"it exited with {status}"
+        assert said.failed.startswith(how) and not said.word
     elif event in GUARDS and out.strip() and not out.strip().startswith("{"):
         assert said.failed
     assert len(said.reason) <= LONGEST + 50 and len(said.context) <= LONGEST + 50

@@ -369,10 +369,11 @@ def _hooked(order: _Order, session: str, root: str, bus: RecordingBus) -> Hooked
     from noria.app.hooked import Hooked
 
     parent = order.brought.parent
+    outputs = _outputs(order, session) if session else ""
     if parent is None:
-        return Hooked(order.settings, session, root, order.brought.hooks, bus.say, order.servers)
+        return Hooked(order.settings, session, root, order.brought.hooks, bus.say, order.servers, outputs=outputs)
     agent = session or parent.id, parent.agent
-    return Hooked(order.settings, parent.session, root, order.brought.hooks, bus.say, parent.servers, agent)
+    return Hooked(order.settings, parent.session, root, order.brought.hooks, bus.say, parent.servers, agent, outputs)
 
 
 def _tidy(house: House, outputs: SpillFolder, kept: bool) -> None:

@@ -2,15 +2,15 @@
 common (`transcript_path`).
 
 Owns: that form, the file and its end. Must not know: hooks. The history itself is in the journal; the file is written
-as far as it has come when a hook is run, in a folder that nobody else may enter, and goes with the session.
+as far as it has come when a hook is run, in a folder that nobody else may enter, and goes when that is closed.
 """
 
 from __future__ import annotations
 
 import os
-import shutil
 import tempfile
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any, TypeAlias
 
 import msgspec
@@ -27,29 +27,42 @@ Line: TypeAlias = dict[str, Any]
 class Written:
     """The file of one session."""
 
-    def __init__(self, session: str, root: str) -> None:
-        """`session`: its id; `root`: the workspace."""
+    def __init__(self, session: str, root: str, folder: str = "", name: str = "") -> None:
+        """`session`: its id; `root`: the workspace; `folder`: the one that has the session's outputs, empty for a
+        temporary one; `name`: of a subagent whose history it is."""
         self._session, self._root = session, root
-        self._folder = ""
+        self._folder = folder
+        self._path = ""
+        self._name = f"history-{name}.jsonl" if name else "history.jsonl"
         self._count, self._bytes = 0, 0  # entries that are in it, and where the last of them ends
         self._last: Entry | None = None
 
     def path(self, state: State | None) -> str:
         """Where it is, with all that has happened in it; empty where it cannot be written."""
         try:
-            if not self._folder:
-                self._folder = tempfile.mkdtemp(prefix="noria-hooks-")
-            path = os.path.join(self._folder, f"{self._session or 'session'}.jsonl")
-            self._write(path, state)
+            if not self._path:
+                self._begin()
+            self._write(self._path, state)
         except OSError:
             return ""
-        return path
+        return self._path
+
+    def _begin(self) -> None:
+        if self._folder:
+            os.makedirs(os.path.dirname(self._folder), exist_ok=True)
+            with suppress(FileExistsError):
+                os.mkdir(self._folder, 0o700)
+        else:
+            self._folder = tempfile.mkdtemp(prefix="noria-hooks-")
+        self._path = os.path.join(self._folder, self._name)
+        with suppress(FileNotFoundError):  # one that was killed has left it
+            os.unlink(self._path)
 
     def _write(self, path: str, state: State | None) -> None:
         entries = [] if state is None else state.transcript
         if self._count > len(entries) or (self._count and entries[self._count - 1] is not self._last):
             self._count = self._bytes = 0  # it was made smaller
-        with open(path, "r+b" if os.path.exists(path) else "w+b") as file:
+        with open(path, "r+b", opener=_private) as file:
             file.seek(self._bytes)
             file.truncate()
             for index in range(self._count, len(entries)):
@@ -94,10 +107,16 @@ class Written:
         return _said("assistant", content)
 
     def close(self) -> None:
-        """Remove it."""
-        if self._folder:
-            shutil.rmtree(self._folder, ignore_errors=True)
-            self._folder = ""
+        """Remove it, and its folder where nothing else is in it."""
+        with suppress(OSError):
+            if self._path:
+                os.unlink(self._path)
+                os.rmdir(self._folder)
+        self._path = ""
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_CREAT | os.O_NOFOLLOW, 0o600)
 
 
 def _said(role: str, content: str | list[Line]) -> Line:

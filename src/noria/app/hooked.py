@@ -40,6 +40,8 @@ if TYPE_CHECKING:
     from noria.runtime.driver import Driver, Parts
     from noria.tools.toolbox import Toolbox
 
+NOT_ITS = ("SessionStart", "SessionEnd", "UserPromptSubmit", "Stop")
+"""The events that are not asked about in a subagent's session: they are of the one that it works for."""
 LIMIT = Policy().hook_blocks
 PRINTED = 1 << 20  # bytes of what a hook prints, or answers, that are read
 Tell: TypeAlias = Callable[[Level, str], None]
@@ -51,13 +53,13 @@ class Hooked:
 
     def __init__(
         self, settings: Settings, session: str, root: str, given: Sequence[HookFunction], tell: Tell,
-        servers: Servers | None = None, agent: tuple[str, str] | None = None,
+        servers: Servers | None = None, agent: tuple[str, str] | None = None, outputs: str = "",
     ) -> None:  # fmt: skip
         """`session`: its id; `root`: the workspace; `given`: hooks of a program that noria is built into; `servers`:
         of the session, where it has any; `agent`: the id and name of the subagent whose session it is, while `session`
-        is the one that it works for."""
+        is the one that it works for; `outputs`: the folder of the session's outputs, where there is one."""
         self._agent = agent
-        self._history = Written(session, root)
+        self._history = Written(session, root, outputs, agent[0] if agent else "")
         self.halted = ""  # why a hook ended the turn that ended last
         self._servers = servers
         self._settings, self._session, self._root = settings, session, root
@@ -72,6 +74,8 @@ class Hooked:
             )
             for each in given
         ]  # fmt: skip
+        if agent is not None:
+            hooks = [each for each in hooks if each.event not in NOT_ITS]
         self.hooks = Hooks(hooks, self._common, tell)
         self._tell = tell
         self._gate: Gates | None = None
@@ -151,7 +155,7 @@ class Hooked:
 
     async def prompt(self, text: str) -> list[str]:
         """A prompt: what hooks say to the model with it. Raises PromptBlocked."""
-        said = await self.hooks.prompt(text) if self._agent is None else []
+        said = await self.hooks.prompt(text)
         said, self._contexts = [*self._contexts, *said], []
         return said
 
@@ -168,7 +172,7 @@ class Hooked:
         """The session ends."""
         await self.hooks.close()
         try:
-            if self._begun and self._agent is None:
+            if self._begun:
                 await self.hooks.session_end("other")
         finally:
             await self._processes.close()

@@ -108,8 +108,10 @@ def read(event: str, answer: Answer) -> Said:
         return Said(answer.failed)
     if answer.status == 2:
         if _NO_START.search(err) or _NOTHING_ELSE.fullmatch(err):
-            return Said(f"it could not be started (exit 2): {short(err, 500)}", status=2)
+            return _no_start(2, err)
         return Said(word="deny", reason=short(err or out) or "it gave no reason", status=2)
+    if answer.status in (126, 127):  # as shells say it; a program has no reason to
+        return _no_start(answer.status, err or out)
     if answer.status:
         said = short(err or out, 500)
         return Said(f"it exited with {answer.status}{f': {said}' if said else ''}", status=answer.status)
@@ -124,6 +126,10 @@ def read(event: str, answer: Answer) -> Said:
     except (msgspec.MsgspecError, UnicodeEncodeError, RecursionError) as error:
         return Said(f"its output is not the JSON of a hook: {error}")
     return _meaning(event, output)
+
+
+def _no_start(status: int, said: str) -> Said:
+    return Said(f"it could not be started (exit {status}){f': {short(said, 500)}' if said else ''}")
 
 
 def _meaning(event: str, output: Output) -> Said:
