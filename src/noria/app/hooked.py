@@ -181,13 +181,15 @@ class Hooked:
     # -- what a hook is told, and how it is run ------------------------------------------------------------------
 
     def _common(self) -> Mapping[str, Any]:
+        path, agent = self._history.path(self._driver.state if self._driver else None), self._agent
+        its = {"agent_id": agent[0], "agent_type": agent[1], "agent_transcript_path": path} if agent else {}
         return {
             "session_id": self._session,
-            "transcript_path": self._history.path(self._driver.state if self._driver else None),
+            "transcript_path": path,
             "cwd": self._folder() or self._root,
             "workspace": self._root,
             "permission_mode": self._gate.mode if self._gate else self._settings.mode,
-            **({"agent_id": self._agent[0], "agent_type": self._agent[1]} if self._agent else {}),
+            **its,
         }
 
     def _effect_of(self, call: str) -> int:
