@@ -119,3 +119,19 @@ def test_what_would_become_of_tools_for_agents_and_of_nothing(tmp_path: Path) ->
     ran = house.noria("config", "explain", "run_command(./wrapper -- rm f)", "--deny", "run_command(rm *)")
     assert "asked, for it may be what a rule is about: deny run_command(rm *) (--deny)" in ran.out
     assert "\n  rm f: what is given to a program may be run by it" in ran.out
+
+
+def test_what_would_become_of_a_call_is_told_under_the_flags_of_the_run(tmp_path: Path) -> None:
+    house = House(tmp_path)
+    (tmp_path / "far").mkdir()
+    far = str(tmp_path / "far")
+    ran = house.noria("config", "explain", f"read_file({far}/x)")
+    assert ran.out.startswith(f"read_file({far}/x) in default mode: asked") and "is outside the workspace" in ran.out
+    ran = house.noria("config", "explain", f"read_file({far}/x)", "--add-dir", far)
+    assert ran.out.startswith(f"read_file({far}/x) in default mode: run") and "outside" not in ran.out
+    ran = house.noria("config", "explain", f"run_command(cat {far}/x)", "--add-dir", far)
+    assert ran.out.startswith(f"run_command(cat {far}/x) in default mode: run")
+    ran = house.noria("config", "explain", "write_file(x)", "--tools", "read_file")
+    assert "\n  it is not offered: tools names others\n" in ran.out
+    ran = house.noria("config", "explain", "run_command(rm f)", "--deny", "Bash(rm *)")
+    assert ran.status == 2 and "--deny: deny: Bash(rm *): there is no tool Bash" in ran.expect_one_line()

@@ -80,7 +80,7 @@ def load(options: Options, env: Mapping[str, str]) -> Settings:
         agents, more = entries(folders, options, found, models, env)
         notices += more
     return Settings(
-        models=models, workspace=workspace, folders=tuple(map(_added, options.add_dirs)),
+        models=models, workspace=workspace, folders=tuple(map(added, options.add_dirs)),
         config_folder=places(env)[0], data=places(env)[1],
         mode=config.permission_mode, on_ask=options.on_ask,
         sandbox=config.sandbox, sandbox_network=config.sandbox_network, sandbox_write=tuple(config.sandbox_write),
@@ -248,7 +248,7 @@ def places(env: Mapping[str, str]) -> tuple[str, str]:
     return place("XDG_CONFIG_HOME", "~/.config"), place("XDG_DATA_HOME", "~/.local/share")
 
 
-def _added(path: str) -> str:
+def added(path: str) -> str:
     """The real path of a folder that is added to the workspace. Raises UsageError."""
     real = os.path.realpath(os.path.expanduser(path))
     if not path or not os.path.isdir(real):

@@ -14,8 +14,8 @@ from typing import Any, cast
 
 import msgspec
 
-from noria.app.config import Found, folder
-from noria.app.rules import placed_rules
+from noria.app.config import Found, added, folder
+from noria.app.rules import placed_rules, wrong_rules
 from noria.app.settings import Options
 from noria.core.content import Call
 from noria.core.errors import UsageError
@@ -83,13 +83,16 @@ def would(word: str, found: Found, options: Options) -> list[str]:
         tools.add(Shelved(entries()[name]))
     call = _call(word.strip(), tools)
     box = Toolbox(tools, Workspace(root))
+    if wrong := wrong_rules(found.sources, root):  # a run would not begin
+        raise UsageError(wrong[0])
     rules = placed_rules(found.sources, root)
     now = found.config.permission_mode
-    gates = {mode: _gates(box, tools, rules, root, mode) for mode in MODES}
+    folders = tuple(map(added, options.add_dirs))
+    gates = {mode: _gates(box, tools, rules, (root, *folders), mode) for mode in MODES}
     for gate in gates.values():
         gate.sandbox = found.config.sandbox
     verdicts = {mode: _verdict(gate, call) for mode, gate in gates.items()}
-    ruling = Ruled(rules, (root,), (root,)).ruling(call, box.claims(call)) if len(rules) else Ruling()
+    ruling = Ruled(rules, (root, *folders), (root, *folders)).ruling(call, box.claims(call)) if len(rules) else Ruling()
     if (whole := rules.forbids(call.name)) is not None:
         ruling = Ruling("deny", whole, call.name)
     reason = _reason(ruling, verdicts[now])
@@ -99,13 +102,16 @@ def would(word: str, found: Found, options: Options) -> list[str]:
     if not ruling.kind and (strange := _strange(gates[now], box, call)):
         lines.append(f"  {strange} {why_strange(strange)}")
     if call.name == "run_command" and "(" in word:
-        lines += _parts(call, rules, root)
+        lines += _parts(call, rules, (root, *folders))
+    if found.config.tools and call.name not in found.config.tools:
+        lines.append("  it is not offered: tools names others")
     others = ", ".join(f"{verdicts[m]} in {m}" for m in MODES if m != now)
     return [*lines, f"  in other modes: {others}"]
 
 
-def _gates(box: Toolbox, tools: ToolSet, rules: Rules, root: str, mode: PermissionMode) -> Gates:
-    return Gates(_Catalogue(tools), box.claims, root, mode=mode, asked="person", rules=rules)
+def _gates(box: Toolbox, tools: ToolSet, rules: Rules, roots: tuple[str, ...], mode: PermissionMode) -> Gates:
+    root, *folders = roots
+    return Gates(_Catalogue(tools), box.claims, root, mode=mode, asked="person", folders=folders, rules=rules)
 
 
 def _verdict(gate: Gates, call: Call) -> str:
@@ -138,14 +144,14 @@ def _reason(ruling: Ruling, verdict: str) -> str:
     return f", by the rule {rule.shown}" if verdict != "run" or ruling.kind == "allow" else ", by the mode"
 
 
-def _parts(call: Call, rules: Rules, root: str) -> list[str]:
+def _parts(call: Call, rules: Rules, roots: tuple[str, ...]) -> list[str]:
     """The commands of a line, each with what is said of it."""
     from noria.guard.commands import CommandLine
 
     written = str(msgspec.json.decode(call.args)["command"])
     text = unboxed(written) or written
     lines: list[str] = []
-    for part in CommandLine(rules, text, root, lambda path: inside(path, (root,)), text != written).parts():
+    for part in CommandLine(rules, text, roots[0], lambda path: inside(path, roots), text != written).parts():
         said = f"{_SAID[part.said]} {part.rule.shown}" if part.rule else _TABLE.get(part.said, part.said)
         if part.rule and part.why:
             said = f"asked about, for it may be what {part.rule.shown} is about"
