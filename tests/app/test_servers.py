@@ -201,7 +201,7 @@ def test_without_the_sdk_one_line_says_what_to_install(tmp_path: Path, monkeypat
     house = Servers(tmp_path, a=Plan(tmp_path, "a"), b=Plan(tmp_path, "b"))
     assert house.run(say("done"), hooks=[hook("a/check", event="Stop")]).outcome == "completed"
     assert house.opened == (
-        "MCP servers a and b are not there: the package mcp is not installed: pip install 'noria[mcp]'",
+        "MCP servers a and b are not there: the package mcp is not installed: pip install 'mcp>=2.3,<3'",
     )
 
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from noria.mcp.client import Link, Lost
 
 AGAIN = 5.0  # seconds in which a server that could not be connected is not tried again
-INSTALL = "the package mcp is not installed: pip install 'noria[mcp]'"
+INSTALL = "the package mcp is not installed: pip install 'mcp>=2.3,<3'"
 
 
 class Spec(msgspec.Struct, frozen=True):
