@@ -207,6 +207,23 @@ def test_a_whole_answer_may_come_behind_comments(dialect: str, streamed: bool, e
         assert answered(one(sent, dialect=dialect, stream=streamed)).reply.text == "Whole."
 
 
+@pytest.mark.parametrize("size", [1, 2, 3, 4])
+def test_a_byte_order_mark_may_come_in_pieces(size: int) -> None:
+    for body, kind in ((json.dumps(WHOLE).encode(), "application/json"), (HELLO, "text/event-stream")):
+        marked = b"\xef\xbb\xbf" + body
+        parts = [chunk(marked[k : k + size]) for k in range(0, len(marked), size)]
+        assert answered(one(HEAD.replace(b"text/event-stream", kind.encode()) + b"".join(parts) + END))
+
+
+@pytest.mark.parametrize("encoding", ["br", "zstd", " BR "])
+def test_a_compression_that_is_not_known_is_named(encoding: str) -> None:
+    """It would be an answer without a frame otherwise, and asked for again."""
+    found, server = asked(http(b"\x28\xb5\x2f\xfd" * 9, kind="text/event-stream", content_encoding=encoding))
+    failure = failed(found[0])
+    assert (failure.kind, len(server.asked)) == ("bad_request", 1)
+    assert f"compressed ({encoding.strip().lower()})" in failure.detail
+
+
 # -- usage and cost ----------------------------------------------------------------------------------------------
 
 
@@ -686,8 +703,6 @@ def test_against_the_shared_server(dialect: str, streamed: bool) -> None:
         "cut": "truncated", "500": "server",
     }  # fmt: skip
     ends = {"eof": "truncated", "stall": "timeout", "ping": "timeout", "error": "overloaded"}
-    if dialect == "messages":
-        both["404"] = "bad_request"  # its words do not say that it is the model
     right = both | (ends if streamed else {})
     met = [fault for fault in right for _ in range(1 + (streamed and fault == "empty"))]  # then once more in one piece
     faults, kinds = {str(k): fault for k, fault in enumerate(met)}, list(right.values())

@@ -236,6 +236,7 @@ def test_a_redirect_names_its_goal() -> None:
     found = failure(308, b"", location="https://new.example/v1/chat/completions?key=x")
     assert "https://new.example/v1/chat/completions" in found.detail and "key=x" not in found.detail
     assert failure(301, b"").detail.endswith("it redirects: check base_url")
+    assert "redirects" not in failure(304, b"").detail
 
 
 @pytest.mark.seed("Z08")

@@ -111,16 +111,51 @@ def test_a_body_without_length_ends_with_the_connection() -> None:
     asyncio.run(run())
 
 
-@pytest.mark.parametrize("how", ["gzip", "deflate", "bare deflate"])
-def test_a_compressed_body_that_nobody_asked_for_is_read(how: str) -> None:
+def packed(how: str) -> bytes:
+    """The text, compressed in one of the ways of servers."""
+    import gzip
     import zlib
 
-    packer = zlib.compressobj(wbits={"gzip": 31, "deflate": 15, "bare deflate": -15}[how])
-    packed = packer.compress(b"text " * 999) + packer.flush()
+    text = b"text " * 999
+    match how:
+        case "gzip of pieces":
+            return b"".join(gzip.compress(text[k : k + 100]) for k in range(0, len(text), 100))
+        case "gzip and blanks":
+            return gzip.compress(text) + b"\0" * 9
+        case "gzip that is none":
+            return text
+        case _:
+            packer = zlib.compressobj(wbits={"gzip": 31, "deflate": 15, "deflate, bare": -15}[how])
+            return packer.compress(text) + packer.flush()
+
+
+@pytest.mark.parametrize(
+    "how", ["gzip", "deflate", "deflate, bare", "gzip of pieces", "gzip and blanks", "gzip that is none"]
+)
+@pytest.mark.parametrize("step", [1, 7, 9_999])
+def test_a_compressed_body_that_nobody_asked_for_is_read(how: str, step: int) -> None:
+    """Cut anywhere, in one stream or many, and also where it is not compressed at all."""
+    body, kind = packed(how), "deflate" if "deflate" in how else "gzip"
+
+    async def answer(peer: Peer, _: Asked) -> None:
+        await peer.send(HEAD.replace(b"\r\n\r\n", f"\r\ncontent-encoding: {kind}\r\n\r\n".encode()))
+        for k in range(0, len(body), step):
+            await peer.send(chunk(body[k : k + step]))
+        await peer.send(END)
 
     async def run() -> None:
-        async with Server(http(packed, content_encoding=how.rpartition(" ")[2])) as server:
+        async with Server(answer) as server:
             assert await post(Transport({}), server.url) == (200, b"text " * 999)
+
+    asyncio.run(run())
+
+
+def test_a_compression_that_breaks_off_in_the_middle_is_told() -> None:
+    async def run() -> None:
+        body = packed("gzip")[:10] + b"\xff" * 40
+        async with Server(http(body, content_encoding="gzip")) as server:
+            with pytest.raises(TransportError, match="compression cannot be read"):
+                await post(Transport({}), server.url)
 
     asyncio.run(run())
 

@@ -147,6 +147,10 @@ class HttpModel:
         kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
         if not 200 <= response.status < 300:
             return await self._refused(response, url)
+        encoding = response.headers.get("content-encoding", "").strip().lower()
+        if encoding in UNREADABLE:
+            why = f"its answer is compressed ({encoding}), which it was asked not to do"
+            return retry.not_the_dialect(self.endpoint.dialect, url, why, self._secrets)
         if kind in ("text/html", "application/xhtml+xml"):
             return retry.not_the_dialect(self.endpoint.dialect, url, "its answer is a web page", self._secrets)
         try:
@@ -192,7 +196,7 @@ class HttpModel:
                     decoder.event(event)
                     begun = b""
                 return begun[:80].decode("utf-8", "replace").strip()
-            if not parser.alive and begun[:1] in (b"", b":"):
+            if not parser.alive and (begun[:1] in (b"", b":") or BOM.startswith(begun)):
                 begun = _bare(begun + chunk)
                 if begun[:1] in (b"{", b"[", b"<"):
                     decoder.whole(begun + await response.read(idle.between, blanks=idle.comments))

@@ -141,7 +141,7 @@ def from_status(
     if not wait and asked is None and kind in ("rate_limited", "overloaded", "quota"):
         wait = after.until_reset(headers, now)
     words = found.message or "no explanation"
-    if 300 <= status < 400:
+    if status in (301, 302, 303, 307, 308):
         place = shown_url(headers.get("location", ""))
         words = f"it redirects to {place}: set base_url to that address" if place else "it redirects: check base_url"
     elif status == 407:

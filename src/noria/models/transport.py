@@ -270,26 +270,45 @@ def tls_context(env: Mapping[str, str]) -> SSLContext:
 
 
 class _Inflater:
-    """The bytes of a compressed body (noria asks for none, some servers send it all the same)."""
+    """The bytes of a compressed body (noria asks for none, some servers send it all the same): one stream after the
+    other, for a gateway may compress each piece for itself. What is said to be gzip and is not stays as it is."""
 
-    def __init__(self) -> None:
+    def __init__(self, gzip: bool) -> None:
         import zlib
 
-        self._error = zlib.error
+        self._zlib, self._gzip = zlib, gzip
         self._object = zlib.decompressobj(47)
-        self._bare = lambda: zlib.decompressobj(-15)
-        self._begun = False
+        self._begun = self._plain = self._over = False
 
     def __call__(self, data: bytes) -> bytes:
-        begun, self._begun = self._begun, self._begun or bool(data)
+        if data and not self._begun:
+            self._begin(data[0])
+        if self._plain:
+            return data
+        if self._over:
+            return b""
         try:
-            return self._object.decompress(data)
-        except self._error as error:
-            if not begun:  # "deflate" is with a head by the standard and without one by habit
-                self._object = self._bare()
-                return self(data)
+            out = self._object.decompress(data)
+        except self._zlib.error as error:
             raise TransportError("bad_request", f"the answer's compression cannot be read: {error}") from None
+        while self._object.eof and (rest := self._object.unused_data):
+            self._object = self._zlib.decompressobj(47)
+            try:
+                out += self._object.decompress(rest)
+            except self._zlib.error:  # what stands behind the last stream says nothing
+                self._over = True
+                break
+        return out
+
+    def _begin(self, first: int) -> None:
+        """By its first byte: "deflate" is with a head by the standard (8 in the lower half), without one by habit."""
+        self._begun = True
+        if first != 0x1F and self._gzip:
+            self._plain = True
+        elif first != 0x1F and first & 0x0F != 8:
+            self._object = self._zlib.decompressobj(-15)
 
 
 def _inflater(encoding: str) -> _Inflater | None:
-    return _Inflater() if encoding.strip().lower() in ("gzip", "x-gzip", "deflate") else None
+    encoding = encoding.strip().lower()
+    return _Inflater(encoding != "deflate") if encoding in ("gzip", "x-gzip", "deflate") else None
