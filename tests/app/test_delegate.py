@@ -493,7 +493,7 @@ def test_no_more_than_so_many_are_started_in_a_turn(tmp_path: Path) -> None:
 # -- side by side ------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.case("D02")
+@pytest.mark.case("C06")
 def test_two_that_write_one_file_do_it_one_after_the_other(tmp_path: Path) -> None:
     """Each write is whole, and the second is told that the file is not as it was read: nothing is lost unseen. Their
     parent's own command in the same reply waits for neither of them, nor they for ever for it."""

@@ -52,8 +52,7 @@ def load(options: Options, env: Mapping[str, str]) -> Settings:
     if config.hooks:
         from noria.app.hook_list import configured
 
-        hooks, more = configured(found.sources, config.hooks, os.path.join(workspace, ".noria", "config.toml"))
-        notices += more
+        hooks = configured(found.sources, config.hooks, os.path.join(workspace, ".noria", "config.toml"))
     try:
         models = chain(config.model, config.fallback_models, config.models, options.base_url, env)
     except NothingToAsk:

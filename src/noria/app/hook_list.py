@@ -63,13 +63,10 @@ class Listed(msgspec.Struct, frozen=True):
     note: str = ""
 
 
-def configured(
-    sources: list[Source], hooks: list[HookEntry], own: str
-) -> tuple[tuple[tuple[HookEntry, str], ...], list[str]]:
-    """Each hook with the name of its source, in order, and lines for a person. `own`: the path of the workspace's own
-    configuration. Raises UsageError for one that a run cannot do with."""
+def configured(sources: list[Source], hooks: list[HookEntry], own: str) -> tuple[tuple[HookEntry, str], ...]:
+    """Each hook with the name of its source, in order. `own`: the path of the workspace's own configuration. Raises
+    UsageError for one that a run cannot do with."""
     found = tuple(zip(hooks, _origins(sources), strict=True))
-    notices: list[str] = []
     for at, (entry, origin) in enumerate(found):
         where = f"hooks[{at}] ({origin})"
         if entry.mcp and not all(part.strip() for part in entry.mcp.partition("/")):
@@ -80,7 +77,7 @@ def configured(
             raise UsageError(f"{where}: python = {entry.python!r} is not of the form module:function")
         if entry.url and not entry.url.startswith(("http://", "https://")):
             raise UsageError(f"{where}: {entry.url!r} is no address: write it like https://host/path")
-    return found, notices
+    return found
 
 
 def _origins(sources: list[Source]) -> Iterator[str]:
