@@ -157,3 +157,42 @@ def test_a_configuration_is_read_once_it_is_trusted(work: Path, tmp_path: Path) 
     assert changed.max_steps == 40 and not changed.trusted
     assert "it is not as it was trusted (.noria/config.toml has changed)" in changed.notices[0]
     assert load(Options(model="chat:x", workspace=str(work), trust=True), env).max_steps == 8
+
+
+def test_a_folder_of_agents_alone_is_trusted_by_its_content(tmp_path: Path) -> None:
+    """Without a config.toml, too. What is not trusted is not read; a link to a folder cannot be bound."""
+    work, home = tmp_path / "work", tmp_path / "home"
+    agents = work / ".noria/agents"
+    agents.mkdir(parents=True)
+    (agents / "own.md").write_text("---\ndescription: The workspace's own.\n---\nDo it.\n")
+    env = {"NORIA_HOME": str(home), "OPENAI_API_KEY": "x"}
+
+    def names(**more: bool) -> tuple[list[str], str]:
+        found = load(Options(model="chat:x", workspace=str(work), trust=more.get("trust", False)), env)
+        return [e.definition.name for e in found.agents], " ".join(found.notices)
+
+    assert standing(work, home) == "unknown"
+    assert names() == ([], names()[1]) and f"{agents} is not read" in names()[1]
+    assert names(trust=True) == (["own"], "")
+    looked = look(str(work))
+    assert sorted(looked.files) == [".noria/agents/own.md"] and asks_for(looked) == ["agent .noria/agents/own.md"]
+    give(str(work), str(home), looked)
+    assert names() == (["own"], "")
+    (agents / "more.md").write_text("---\ndescription: Another one.\n---\nDo it.\n")
+    assert names()[0] == [] and ".noria/agents/more.md is new" in names()[1]
+    (work / ".noria/config.toml").write_text("max_steps = 3\n")
+    give(str(work), str(home), look(str(work)))
+    assert names()[0] == ["more", "own"] and load(Options(model="chat:x", workspace=str(work)), env).max_steps == 3
+    (agents / "link").symlink_to(tmp_path)
+    assert "is a link to a folder" in judge(str(work), str(home)).looked.problem and names()[0] == []
+    (tmp_path / "bare/.noria").mkdir(parents=True)
+    assert standing(tmp_path / "bare", home) == "nothing"
+
+
+def test_the_users_own_folder_needs_no_trust_where_the_workspace_is_its_home(tmp_path: Path) -> None:
+    agents = tmp_path / ".noria/agents"
+    agents.mkdir(parents=True)
+    (agents / "own.md").write_text("---\ndescription: x\n---\nDo it.\n")
+    env = {"NORIA_HOME": str(tmp_path / ".noria"), "OPENAI_API_KEY": "x"}
+    found = load(Options(model="chat:x", workspace=str(tmp_path)), env)
+    assert [e.definition.name for e in found.agents] == ["own"] and found.notices == ()

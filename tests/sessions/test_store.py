@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from noria.core.errors import JournalDamaged, JournalError, NoriaError, NoSuchSession, NotSaved
+from noria.core.errors import JournalDamaged, JournalError, NoriaError, NoSuchSession, NotSaved, SessionBusy
 from noria.core.ports import Row
 from noria.core.wire import encode_state
 from noria.sessions.lease import Lease
@@ -515,5 +515,68 @@ def test_a_new_session_runs_beside_a_file_whose_pages_are_damaged(tmp_path: Path
             await store.last(tmp_path)
         await store.close()
         assert path.read_bytes()[4_096:] == damaged[4_096:]
+
+    asyncio.run(body())
+
+
+# -- subagents ---------------------------------------------------------------------------------------------------
+
+
+def test_the_session_of_a_subagent_is_found_by_what_it_answers_and_is_in_no_list(tmp_path: Path) -> None:
+    """`machine.md` 29: it is (parent, effect). It can be read, and goes with its parent; nobody else picks it."""
+
+    async def body() -> None:
+        store = Store(tmp_path / "data" / "journal.db")
+        parent = await store.create(tmp_path, "main")
+        await parent.append(rows(1, OPENED, said("go")))
+        one, two = await store.child(tmp_path, parent.id, 7), await store.child(tmp_path, parent.id, 8)
+        await one.append([*rows(1, OPENED), Row(2, said("task"), sender=f"rule {one.id} 3 grep")])
+        await two.append(rows(1, OPENED))
+        with pytest.raises(SessionBusy):
+            await store.child(tmp_path, parent.id, 7)
+        await one.close()
+        again = await store.child(tmp_path, parent.id, 7)
+        assert (again.id, again.last, again.ancestors) == (one.id, 2, ())
+        assert [info.id for info in (*await store.list(), *await store.list(tmp_path))] == [parent.id] * 2
+        last = await store.last(tmp_path)
+        assert last and last.id == parent.id
+        info, found = await store.read(one.id)
+        assert (info.parent, info.parent_seq, len(found)) == (parent.id, -7, 2)
+        assert sorted(await store.senders_of_children(parent.id)) == sorted(
+            [(one.id, {f"rule {one.id} 3 grep"}), (two.id, set())]
+        )
+        await again.close()
+        for open_it in (store.open_session, store.fork):
+            with pytest.raises(NoSuchSession, match="is a subagent's"):
+                await open_it(one.id)
+        await parent.close()
+        await two.close()
+        copy = await store.fork(parent.id)
+        assert await store.senders_of_children(copy.id) == []
+        await copy.close()
+        await store.delete(parent.id)
+        assert [info.id for info in await store.list()] == [copy.id]
+        with pytest.raises(NoSuchSession):
+            await store.read(one.id)
+        await store.close()
+
+    asyncio.run(body())
+
+
+def test_a_prefix_that_a_subagents_id_shares_is_the_persons_session(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = iter(["abc00001", "abc00002", "abd00003"])
+    monkeypatch.setattr("noria.sessions.store._random_id", lambda: next(names))
+
+    async def body() -> None:
+        store = Store(tmp_path / "data" / "journal.db")
+        parent = await store.create(tmp_path)
+        theirs = await store.child(tmp_path, parent.id, 1)
+        for each in (parent, theirs):
+            await each.append(rows(1, OPENED))
+            await each.close()
+        assert (await store.open_session("abc")).id == "abc00001"
+        await store.close()
 
     asyncio.run(body())

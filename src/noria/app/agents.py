@@ -41,7 +41,7 @@ def entries(
     """Those that can be used, and a line for each thing that is wrong; of two with one name the later folder's.
     Raises UsageError where a workspace's own files changed while they were read."""
     usable, wrong = _read(folders, options, found, env)
-    _still_trusted(folders, options, found, env)
+    _still_trusted(folders, options, env)
     return tuple(usable), [each.text for each in wrong]
 
 
@@ -61,15 +61,18 @@ def _read(
     return list(usable.values()), wrong
 
 
-def _still_trusted(folders: Sequence[str], options: Options, found: Found, env: Mapping[str, str]) -> None:
+def _still_trusted(folders: Sequence[str], options: Options, env: Mapping[str, str]) -> None:
+    """Raises UsageError where what was read of a workspace is not what a person said yes to."""
     from noria.app.config import folder as workspace_folder
     from noria.app.config import places
     from noria.app.trust import judge
 
-    workspace = workspace_folder(options.workspace)
-    own = [path for path in folders if path == os.path.join(workspace, ".noria", "agents")]
-    if own and not options.trust and judge(workspace, places(env)[1]).standing != "trusted":
-        raise UsageError(f"{own[0]} changed while it was being read: look at it, then noria trust says yes to it")
+    (config, data), workspace = places(env), workspace_folder(options.workspace)
+    own = os.path.join(workspace, ".noria", "agents")
+    if own not in folders or own == os.path.join(config, "agents") or options.trust:
+        return
+    if judge(workspace, data).standing != "trusted":
+        raise UsageError(f"{own} changed while it was being read: look at it, then noria trust says yes to it")
 
 
 def _entry(each: Definition, options: Options, found: Found, env: Mapping[str, str]) -> AgentEntry:
