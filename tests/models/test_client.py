@@ -209,7 +209,7 @@ def test_a_whole_answer_may_come_behind_comments(dialect: str, streamed: bool, e
 
 @pytest.mark.parametrize("size", [1, 2, 3, 4])
 def test_a_byte_order_mark_may_come_in_pieces(size: int) -> None:
-    for body, kind in ((json.dumps(WHOLE).encode(), "application/json"), (HELLO, "text/event-stream")):
+    for body, kind in ((json.dumps(WHOLE, indent=1).encode(), "application/json"), (HELLO, "text/event-stream")):
         marked = b"\xef\xbb\xbf" + body
         parts = [chunk(marked[k : k + size]) for k in range(0, len(marked), size)]
         assert answered(one(HEAD.replace(b"text/event-stream", kind.encode()) + b"".join(parts) + END))

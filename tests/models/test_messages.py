@@ -9,7 +9,7 @@ import pytest
 
 from noria.core.content import Image, Opaque, Reasoning, Reply, Result, Text
 from noria.core.ports import ToolSpec
-from noria.core.transcript import Step
+from noria.core.transcript import Note, Step
 from noria.models import words
 from noria.models.catalog import Profile, output_limit
 from noria.models.messages import MessagesDialect
@@ -216,6 +216,8 @@ def test_thinking_is_off_until_an_open_chain_of_calls_without_it_has_ended() -> 
 
         assert thinks() and thinks(mine)
         assert not thinks(mine, foreign) and not thinks(foreign, again) and not thinks(foreign, prompt("steered"))
+        for between in (prompt("first"), Note("mode", word="plan")):
+            assert not thinks(foreign, between, prompt("steered")), "results stand in the last message as before"
         assert thinks(foreign, thought(Text("done"), model=CHAT), prompt("next"))
         assert thinks(again) == (profile.thinking == "adaptive"), "the model chose not to think: adaptive allows it"
 

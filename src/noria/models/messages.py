@@ -67,7 +67,7 @@ class Messages:
         self._must_think, self._filled = must_think, filled
         self._role = ""
         self._last = Kept()  # the last reply
-        self._results = False  # whether the last entry was a step with calls
+        self._results = False  # whether the last reply's results stand before what is said next
 
     def add(self, kept: Kept) -> None:
         """One more entry."""
@@ -78,11 +78,11 @@ class Messages:
             self.container = kept.container or self.container
             odd = not kept.own or (self._must_think and not kept.thought)
             self.foreign = kept.results and (self.foreign or odd) and not self._filled
+            self._results = kept.results
         elif kept.prompt and not self._results:
             self.foreign = False
         if kept.said:
             self._say(kept.said)
-        self._results = kept.results
 
     def _reply(self, kept: Kept) -> None:
         if self._role == "assistant":  # the last one was paused, and this is how it goes on
