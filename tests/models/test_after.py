@@ -128,6 +128,12 @@ def test_limits_that_begin_anew(headers: dict[str, str], ms: int) -> None:
         ("Please try again later", 0),
         ("Please wait a few minutes before you try again.", 0),
         ("try 3 times", 0),
+        ("Rate limited. Retry after 30.", 30_000),
+        ("Retry-After: 17, please", 17_000),
+        ("retry_after=2.5", 2_500),
+        ("retry after 3 tries", 0),
+        ("retry after 2026-01-01", 0),
+        ("retry after 10:30", 0),
         ("", 0),
     ],
 )

@@ -26,6 +26,8 @@ PROSE = (
     r"\b(?:try(?:ing)?\s+again|retry(?:ing)?|wait|resets?|available(?:\s+again)?)\s+(?:in|after|for|within)?\s*"
     rf"(?:(?:about|approximately|at\s+least|another)\s+)?({SPAN})"
 )
+BARE = r"\bretry[ _-]?after['\"]?\s*[:=]?\s*(\d{1,9}(?:\.\d{1,6})?)(?![\d.]*[\w%:/-])(?!\s*[a-z])"
+"""The header's own name with a number, in a text: seconds, as there."""
 FIELDS = (  # of an error body, and what one of them is in seconds
     ("retry_after_ms", 0.001), ("retryafterms", 0.001), ("retry_after", 1.0), ("retryafter", 1.0),
     ("retry_after_seconds", 1.0), ("resets_in_seconds", 1.0), ("estimated_time", 1.0), ("resets_at", 1.0),
@@ -78,8 +80,11 @@ def _policies(value: str) -> list[int]:
 
 def told(text: str) -> int:
     """What prose says: `Please try again in 1m2.5s`, `retry after 45 seconds`, `wait 4000 seconds before retrying`."""
-    found = re.search(PROSE, text[:LONG], re.I)
-    return _bounded(_span(found.group(1))) or 0 if found else 0
+    text = text[:LONG]
+    if found := re.search(PROSE, text, re.I):
+        return _bounded(_span(found.group(1))) or 0
+    bare = re.search(BARE, text, re.I)
+    return _bounded(float(bare.group(1))) or 0 if bare else 0
 
 
 def in_body(error: Mapping[str, object], now: float) -> int:
