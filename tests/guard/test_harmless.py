@@ -525,3 +525,89 @@ def test_a_pattern_becomes_the_names_that_are_there(workspace: Path) -> None:
     assert "so called" in asked("rg x *", workspace)
     (workspace / "src/--include=y.py").touch()
     assert asked("cd src; grep --include=*.py -r x .", workspace) == ""
+
+
+FED = """\
+find . -name '*.py' | xargs wc -l
+find . -type f | xargs grep -n foo
+find . -name '*.py' -print0 | xargs -0 grep foo
+find . -type f 2>/dev/null | xargs ls -la
+find . -type f | sort | head -20 | xargs cat
+find . -type f | grep -v node_modules | head -n 3 | xargs -n1 basename
+find src -type f | xargs -r head -5
+cd src && find . -type f | xargs cat
+rg -l foo | xargs wc -l
+grep -rl foo . | xargs sed -n 1,5p
+rg -l "foo bar" src | xargs head -1
+find . | xargs -n 1 -P 4 wc -c | sort -n
+timeout 5 find . | timeout 5 xargs cat"""
+
+NOT_FED = r"""
+git ls-files | xargs wc -l
+find . -print0 | xargs grep x
+find . | xargs -0 cat
+find . -printf '%p\n' | xargs cat
+find . -ls | xargs cat
+find . | xargs rm
+find . | xargs -I{} cat {}
+find . | xargs sh -c 'cat "$@"' _
+find . | xargs sort -o x
+find . | xargs
+find . | xargs git log
+find . | xargs cat /etc/passwd
+find . | xargs grep -f /etc/passwd
+find . | xargs jq
+echo /etc/passwd | xargs cat
+cat a | xargs cat
+ls | xargs cat
+find / -name passwd | xargs cat
+find . | sed 's/^/x/' | xargs cat
+find . | sort a | xargs cat
+find . | head a | xargs cat
+find . | head 5 | xargs cat
+find . | grep x a | xargs cat
+cat a | grep x | xargs cat
+find . | xargs -a a cat
+find . | xargs -d, cat
+find . | xargs -E x cat
+xargs cat < a
+xargs cat
+find . | FOO=1 xargs cat
+{ find .; echo /etc/passwd; } | xargs cat
+(find .) | xargs cat
+find . | cat - a | xargs cat
+find . | xargs uniq
+find . | xargs $x
+find $x | xargs cat
+rg x | xargs cat
+rg -l x --pre ./h.sh | xargs cat
+grep -rlo x . | xargs cat
+grep -l x /etc/passwd | xargs cat"""
+
+
+@pytest.mark.case("E02")
+@pytest.mark.parametrize("line", FED.splitlines())
+def test_names_that_are_found_are_fed_to_what_reads(workspace: Path, line: str) -> None:
+    """As long as each is one name to xargs, and none leads out."""
+    assert asked(line, workspace) == ""
+
+
+@pytest.mark.case("E02")
+@pytest.mark.parametrize("line", NOT_FED.strip().splitlines())
+def test_what_else_is_fed_is_asked_about(workspace: Path, line: str) -> None:
+    assert asked(line, workspace)
+
+
+@pytest.mark.case("E02", "E03")
+def test_names_that_xargs_would_take_otherwise(workspace: Path) -> None:
+    cat, zero, files = "find . | xargs cat", "find . -print0 | xargs -0 cat", "find . -type f | xargs cat"
+    (workspace / "src/x /etc").mkdir(parents=True)
+    (workspace / "src/x /etc/passwd").touch()
+    assert "may take the name" in asked(cat, workspace) and asked(zero, workspace) == ""
+    shutil.rmtree(workspace / "src/x ")
+    (workspace / "src/link").symlink_to("/etc/passwd")
+    assert "leads outside" in asked(cat, workspace) and "leads outside" in asked(zero, workspace)
+    assert asked(files, workspace) == "" and "leads outside" in asked("rg -l x | xargs cat", workspace)
+    (workspace / "src/link").unlink()
+    (workspace / "-x").touch()
+    assert "may take the name" in asked("rg -l x | xargs grep a", workspace)

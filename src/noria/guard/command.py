@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from noria.guard.nodes import certain, ends_here, splits, torn
+from noria.guard.nodes import certain, ends_here, fed_by, splits, torn
 from noria.guard.words import Word, Words, text_of
 
 if TYPE_CHECKING:
@@ -44,11 +44,12 @@ class Redirect(msgspec.Struct, frozen=True):
 
 class Simple(msgspec.Struct, frozen=True):
     """A simple command: its words (the first is its name), and the variables that are set for it alone. `at`: where it
-    stands in the line's bytes; -1 where it is no part of it."""
+    stands in the line's bytes; -1 where it is no part of it; `fed`: where what is piped into it does, or -1."""
 
     words: tuple[Word, ...]
     assigned: tuple[str, ...] = ()
     at: int = -1
+    fed: int = -1
 
     @property
     def name(self) -> str:
@@ -333,7 +334,7 @@ class _Reader:
                     words.append(self._words.word(child))
         behind = sorted(self._behind.get(node.id, ()), key=lambda each: each.start_byte)
         words += [self._words.word(each) for each in behind]
-        self._commands.append(Simple(tuple(words), tuple(assigned), node.start_byte))
+        self._commands.append(Simple(tuple(words), tuple(assigned), node.start_byte, fed_by(node)))
 
     def _declared(self, node: Node) -> Iterator[Word]:
         """The words of `export`, `local`, `unset` and their like; assignments in them as they are written."""

@@ -175,6 +175,8 @@ class _Line:
             return ""
         if name == "cd":
             return ""  # where it goes was looked at
+        if name == "xargs":
+            return self._fed(command, inner)
         args = [self._arg(word, command.at) for word in inner.words[1:]]
         if not reads_only(name, args) and not (
             any(arg.kind == "pattern" for arg in args)
@@ -190,6 +192,19 @@ class _Line:
         if strange := next((w for w in named if self._outside(w, command.at)), None):
             return f"{strange.text} is outside"
         return self._chosen(name, inner)
+
+    def _fed(self, command: Simple, xargs: Simple) -> str:
+        """Why `find ... | xargs cat` may do more than read what is found inside."""
+        from noria.guard.fed import fed
+
+        at, chain = command.fed, list[Simple]()
+        while len(found := [each for each in self._parsed.commands if each.at == at >= 0]) == 1:
+            chain.append(unwrapped(found[0]))
+            at = found[0].fed
+        if not chain or command.assigned:
+            return "xargs is not known to only read, so called"
+        strange = next((w for w in xargs.words[1:] if self._outside(w, command.at)), None)
+        return f"{strange.text} is outside" if strange else fed(chain, xargs, self.folders, self._inside)
 
     def _chosen(self, name: str, command: Simple) -> str:
         """Why it may run what a file of the project names, or come to what a link names; blank for most."""

@@ -66,14 +66,23 @@ def becomes(raw: str, folders: Iterable[str]) -> list[str] | None:
     return list(found)
 
 
+def only_files(texts: Sequence[str]) -> bool:
+    """Whether what `find` finds with these words are files, and no links."""
+    return _plain(texts) and any(pair == ("-type", "f") for pair in pairwise(texts))
+
+
+def _plain(texts: Sequence[str]) -> bool:
+    """Whether all that is asked for has to be so."""
+    return not any(text in ("-o", "-or", "!", "-not", ",") for text in texts)
+
+
 def found_outside(words: Sequence[Word], folders: Iterable[str], inside: Inside) -> str:
     """A link that `find` with these words may come to, and that leads out; blank for none. It follows none itself, but
     what it runs does."""
     texts = [word.text if word.fixed else "" for word in words]
-    plain = not any(text in ("-o", "-or", "!", "-not", ",") for text in texts)
-    if plain and any(pair == ("-type", "f") for pair in pairwise(texts)):
+    if only_files(texts):
         return ""
-    names = [after for before, after in pairwise(texts) if before == "-name" and plain]
+    names = [after for before, after in pairwise(texts) if before == "-name" and _plain(texts)]
     starts = list(takewhile(lambda text: not re.match(r"[-(!,]", text), texts)) or ["."]
     budget = MOST
     for folder in folders:

@@ -64,3 +64,12 @@ def ends_here(end: Node, text: bytes) -> bool:
     line that only begins with it."""
     before = text[: end.start_byte].rpartition(b"\n")[2]
     return not before.strip(b"\t") and text[end.end_byte : end.end_byte + 1] in (b"", b"\n")
+
+
+def fed_by(command: Node) -> int:
+    """Where the command before it in its pipeline stands; -1 where none is."""
+    above = command.parent
+    part = above if above is not None and above.type == "redirected_statement" else command
+    if part.parent is None or part.parent.type != "pipeline" or part.prev_named_sibling is None:
+        return -1
+    return part.prev_named_sibling.start_byte
