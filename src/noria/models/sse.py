@@ -13,6 +13,7 @@ from noria.models.errors import TransportError
 LONGEST = 32 << 20  # bytes of one line
 KEEPS_OPEN = ("ping", "keepalive", "keep-alive", "keep_alive", "heartbeat")
 """The names of events that are as comments: Anthropic's `ping`, OpenAI's `keepalive`."""
+BOM = b"\xef\xbb\xbf"
 EMPTY = 100  # characters that such an event has at most
 
 
@@ -89,7 +90,8 @@ class Parser:
     def _hold(self, piece: bytes) -> None:
         if not piece:
             return
-        if (self._held[0] if self._held else piece)[:1] != b":" and not piece.isspace():
+        marks = self._first and piece in BOM
+        if (self._held[0] if self._held else piece)[:1] != b":" and not piece.isspace() and not marks:
             self.alive += 1
         self._held.append(piece)
         self._size += len(piece)
@@ -100,7 +102,7 @@ class Parser:
         events: list[Event] = []
         if self._first and lines:
             self._first = False
-            lines[0] = lines[0].removeprefix(b"\xef\xbb\xbf")
+            lines[0] = lines[0].removeprefix(BOM)
         for line in lines:
             if not line:
                 if self._data:
