@@ -72,9 +72,13 @@ def open_plain(real: str, shown: str) -> tuple[int, os.stat_result]:
 
 def elsewhere(fd: int, real: str) -> bool:
     """Whether what was opened is not at its path, which has no links in it: a folder on the way became one since it was
-    resolved and judged, so that it leads out of the workspace perhaps."""
+    resolved and judged, so that it leads out of the workspace perhaps. Where the system tells where it is, nothing else
+    is believed: a link that comes and goes can be there for each look at the path."""
     try:
-        if os.readlink(f"/proc/self/fd/{fd}").removesuffix(" (deleted)") == real:  # replaced meanwhile, but there
+        found = os.readlink(f"/proc/self/fd/{fd}").removesuffix(" (deleted)")  # replaced meanwhile, but there
+        if found.startswith("/") and found.casefold() != real.casefold():
+            return True
+        if found == real:
             return False
     except OSError:
         pass  # no /proc

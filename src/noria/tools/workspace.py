@@ -12,6 +12,7 @@ from typing import Literal, TypeAlias
 from noria.tools.result import ToolError
 
 NAME, PATH = 255, 4_095  # bytes of a file's name, and of a path, at most: what Linux and macOS take
+TRIES = 200  # of resolving a path whose links are replaced meanwhile
 Change: TypeAlias = Literal["created", "changed", "deleted", "failed"]
 
 
@@ -58,7 +59,12 @@ class Workspace:
         return _Settled(self)
 
     def _resolved(self, path: str) -> str:
-        return os.path.realpath(path)
+        for _ in range(TRIES):
+            try:
+                return os.path.realpath(path)
+            except OSError:  # a link that somebody replaced while it was read: to be told nothing is to be judged wrong
+                continue
+        raise ToolError(f"{self.shown(path)} is moved about while it is looked at. Try again")
 
     def _joined(self, path: str) -> str:
         if not path:
@@ -118,7 +124,7 @@ class _Settled(Workspace):
     def _resolved(self, path: str) -> str:
         found = self._meant.get(path)
         if found is None:
-            found = self._meant[path] = os.path.realpath(path)
+            found = self._meant[path] = super()._resolved(path)
         return found
 
 
