@@ -156,6 +156,25 @@ def test_while_stdin_is_read(house: House, number: signal.Signals, status: int, 
         assert json.loads(out)["outcome"] == "interrupted"
 
 
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_while_a_command_gives_the_key(house: House, number: signal.Signals, status: int) -> None:
+    """At once, however long it takes; and nothing that it started goes on."""
+    folder = house.home / ".noria"
+    folder.mkdir(exist_ok=True)
+    command = "sh -c 'touch begun; sleep 61.0625; echo k'"
+    (folder / "config.toml").write_text(f'[models.it]\nmodel = "m"\nkey_command = "{command}"\n')
+    run = subprocess.Popen(
+        [*house.argv("-p", "x", "--output-format", "json"), "--model", "it"], cwd=house.workspace,
+        env=house.env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    )  # fmt: skip
+    until((house.workspace / "begun").exists)
+    until(lambda: alive("61.0625"))
+    run.send_signal(number)
+    out, err = run.communicate(timeout=10)
+    assert (run.returncode, err, json.loads(out)["outcome"]) == (status, b"", "interrupted")
+    until(lambda: not alive("61.0625"))
+
+
 AT_AN_IMPORT = """
 import os, sys
 class Sends:

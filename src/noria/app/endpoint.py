@@ -5,7 +5,8 @@ Owns: the rules of `--model`, `--base-url` and the vendors' variables. Must not 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from urllib.parse import urlsplit
 
 from noria.app.settings import DIALECTS, Auth, Dialect, ModelEntry
@@ -42,6 +43,10 @@ BEFORE: dict[str, Dialect] = {
     "completions": "chat", "openai-chat": "chat", "ollama": "chat", "openrouter": "chat",
 }  # fmt: skip
 """What stands before a colon in other programs, and the dialect that is spoken there."""
+
+
+breakable: Callable[[], AbstractContextManager[object]] = nullcontext
+"""Stands around a `key_command` that runs: a program that notes signals while it starts heeds them here at once."""
 
 
 class NothingToAsk(UsageError):
@@ -185,7 +190,8 @@ def _keys(
     if entry.key_command:
         from noria.app.key_command import ask
 
-        key = ask(name, entry.key_command)
+        with breakable():
+            key = ask(name, entry.key_command)
     if not key and not local(url):
         raise NothingToAsk(f"no key for {name} at {url}: set {' or '.join(variables)} in the environment")
     return key, (), entry.key_command if key else ""

@@ -11,10 +11,13 @@ import os
 import re
 import selectors
 import shlex
+import signal
 import subprocess
 import time
+from contextlib import suppress
 
 from noria.core.errors import UsageError
+from noria.tools.proctree import MARK, Tree, survey
 
 PATIENCE = 30.0  # seconds that it may take
 MOST = 65_536  # bytes that it may print
@@ -25,6 +28,8 @@ def ask(name: str, command: str) -> str:
     try:
         words = shlex.split(command)
         pipe, env = subprocess.PIPE, dict(os.environ)  # said, for the process's own memory has the keys overwritten
+        mark = f"key{os.getpid()}"
+        env[MARK] = f"{env[MARK]},{mark}" if env.get(MARK) else mark
         process = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe, env=env)
     except IndexError:
         raise _failed(name, "it is blank") from None
@@ -37,7 +42,7 @@ def ask(name: str, command: str) -> str:
         status = process.poll()
     finally:
         if process.poll() is None:
-            process.kill()
+            _end(process, mark)
         process.wait()
         for pipe in (process.stdout, process.stderr):
             if pipe:
@@ -53,6 +58,14 @@ def ask(name: str, command: str) -> str:
     if not key:
         raise _failed(name, f"it printed nothing{about}")
     return key
+
+
+def _end(process: subprocess.Popen[bytes], mark: str) -> None:
+    """End it with all that it started: it is in this process's own group, as what asks a person has to be."""
+    for each in survey(Tree(process.pid, mark)).living:
+        with suppress(OSError):  # it has ended by itself
+            os.kill(each.pid, signal.SIGKILL)
+    process.kill()
 
 
 def veiled(text: str) -> str:

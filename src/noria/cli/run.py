@@ -75,15 +75,16 @@ def _prompt(argument: str | None, progress: Progress) -> str:
 def configured(args: Namespace) -> Settings:
     """The settings of a run. Raises UsageError; without a model or a key it names what this machine serves. From here
     on no command can read the keys in this process's environment."""
+    from noria.app import endpoint
     from noria.app.config import load
-    from noria.app.endpoint import NothingToAsk
     from noria.tools.environ import overwrite
 
+    endpoint.breakable = early.Waiting
     try:
         settings = load(options(args), os.environ)
         overwrite(settings.secrets)
         return settings
-    except NothingToAsk as error:
+    except endpoint.NothingToAsk as error:
         from noria.app.models import proposal
 
         raise UsageError(f"{error}{proposal(os.environ)}") from None
