@@ -30,6 +30,7 @@ def test_version_and_help_load_next_to_nothing() -> None:
 
 UNUSED = {
     "noria.app.models", "noria.models.local", "noria.models.windows", "noria.telemetry.ledger", "noria.core.images",
+    "noria.app.agents", "noria.app.asks", "noria.app.delegate", "noria.agents.definition", "noria.tools.agents",
 }  # fmt: skip
 """What a run needs only where something is refused, listed or added up."""
 HEAVY = {
@@ -73,6 +74,25 @@ def test_the_first_request_has_room_for_every_tool_that_can_work(tmp_path: pathl
         assert names[-1] == "ask_user" and ("web_search" in names) == ("memory_save" in names) == bool(more)
         sizes.append(len(json.dumps(request, separators=(",", ":"))))
     assert sizes[0] <= 9_000 and sizes[1] <= 10_000, sizes
+
+
+def test_agents_cost_a_run_that_has_none_nothing(tmp_path: pathlib.Path) -> None:
+    """Its first request is the same to the byte, whether or not there is a folder for them; with some it has room."""
+    requests: list[str] = []
+    for files in (None, [], ["one", "two", "three"]):
+        with ModelServer([{"text": "done"}]) as server:
+            place = Place(tmp_path / str(len(requests)), server.url)
+            if files is not None:
+                (place.home / "agents").mkdir()
+            for name in files or ():
+                text = f"---\ndescription: {name * 30}\n---\nDo it.\n"
+                (place.home / f"agents/{name}.md").write_text(text)
+            place.work = tmp_path / "work"
+            place.work.mkdir(exist_ok=True)
+            assert place.run("go")[0] == 0
+            requests.append(json.dumps({k: v for k, v in server.requests[0].items() if not k.startswith("_")}))
+    assert requests[0] == requests[1] and "subagent" not in requests[0]
+    assert "subagent" in requests[2] and len(requests[2]) <= 10_500
 
 
 def test_the_environment_of_the_tests_is_not_noria_s_own() -> None:

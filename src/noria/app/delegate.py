@@ -116,7 +116,7 @@ class Crew:
         """The session, once its parts are there."""
         self.house, self.store, self.servers, self.offers = house, store, servers, offers
         self.outputs = outputs.folder if outputs is not None else ""
-        self.budget = Budget(house.driver, self.settings, lambda: [w.session for w in self.working.values()])
+        self.budget = Budget(house.driver, self.settings, lambda: [w for w in self.working.values() if w.inside])
 
     async def take_up(self) -> None:
         """The rules that a person said for the session where one of its subagents asked, in an earlier run."""
@@ -217,7 +217,7 @@ class Worker:
         self.effect, self.call, self.name = run.effect, run.call.id, entry.definition.name
         self.session: Session | None = None
         self.id = f"{crew.house.id or 'memory'}.{run.effect}"  # until it has one of its own
-        self._inside = False  # whether it takes up room
+        self.inside = False  # whether it takes up room
         self._stirred = asyncio.Event()
         self.over = asyncio.Event()  # it rests, for good
         self._again = any(
@@ -230,7 +230,7 @@ class Worker:
         """Let it work; its answer."""
         self._crew.working[self.call] = self
         await self._crew.room.acquire()
-        self._inside = True
+        self.inside = True
         try:
             result = await self._work()
         except ToolError as error:
@@ -260,8 +260,8 @@ class Worker:
             await session.close()
         if self._crew.working.get(self.call) is self:
             del self._crew.working[self.call]
-        if self._inside:
-            self._inside = False
+        if self.inside:
+            self.inside = False
             self._crew.room.release()
         self._crew.stir()
 
@@ -274,7 +274,7 @@ class Worker:
                 f"noria ended while {self.name} was at work, and its session was kept nowhere: its outcome is unknown. "
                 "Find out what it did before you start it again"
             )
-        if why := crew.budget.spent():
+        if why := crew.budget.spent(self):
             raise ToolError(why)
         session = self.session = await self._open()
         self.id = session.id or self.id
@@ -325,7 +325,7 @@ class Worker:
         mode = self._above()
         if said.permission_mode:
             mode = stricter(mode, cast(PermissionMode, said.permission_mode))
-        tokens, cost = crew.budget.left()
+        tokens, cost = crew.budget.left(self)
         return replace(
             crew.settings, models=self._entry.models or crew.settings.models, mode=mode, on_ask="deny", tools=(),
             max_steps=said.max_steps or crew.settings.max_steps, max_tokens=tokens, max_cost=cost, max_time=0.0,
