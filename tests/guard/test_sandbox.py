@@ -115,6 +115,20 @@ def test_the_deepest_word_counts(tmp_path: Path) -> None:
     assert plan(str(home / "work"), env=told).how(str(home / "work/net")) == "hidden"
 
 
+@pytest.mark.parametrize(
+    "path",
+    [".ssh/id_rsa", ".aws/credentials", ".kube/config", ".docker/config.json", ".gnupg/x", ".config/gh/hosts.yml", ".netrc",
+     ".npmrc", ".pypirc", ".bash_history", ".claude/x", ".codex/auth.json", ".cursor/mcp.json", ".1password/agent.sock",
+     ".local/share/opencode/auth.json", ".config/Code/User/globalStorage/state.vscdb", ".kaggle/kaggle.json", ".Xauthority"],
+)  # fmt: skip
+def test_what_a_stranger_would_look_for_is_not_seen(tmp_path: Path, path: str) -> None:
+    (tmp_path / "home" / path).parent.mkdir(parents=True, exist_ok=True)
+    (tmp_path / "home" / path).write_text("x")
+    (tmp_path / "work").mkdir()
+    env = {"HOME": str(tmp_path / "home"), "PATH": "/usr/bin"}
+    assert plan(str(tmp_path / "work"), env=env).how(str(tmp_path / "home" / path)) == "hidden"
+
+
 def test_programs_in_what_is_hidden_are_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for path in ("venv/bin", "own/bin", "bin", "work"):
         (tmp_path / path).mkdir(parents=True)
