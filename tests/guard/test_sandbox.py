@@ -117,9 +117,10 @@ def test_the_deepest_word_counts(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "path",
-    [".ssh/id_rsa", ".aws/credentials", ".kube/config", ".docker/config.json", ".gnupg/x", ".config/gh/hosts.yml", ".netrc",
-     ".npmrc", ".pypirc", ".bash_history", ".claude/x", ".codex/auth.json", ".cursor/mcp.json", ".1password/agent.sock",
-     ".local/share/opencode/auth.json", ".config/Code/User/globalStorage/state.vscdb", ".kaggle/kaggle.json", ".Xauthority"],
+    [".ssh/id_rsa", ".aws/credentials", ".kube/config", ".docker/config.json", ".gnupg/x", ".config/gh/hosts.yml",
+     ".netrc", ".npmrc", ".pypirc", ".bash_history", ".claude/x", ".codex/auth.json", ".cursor/mcp.json",
+     ".1password/agent.sock", ".local/share/opencode/auth.json", ".config/Code/User/globalStorage/state.vscdb",
+     ".kaggle/kaggle.json", ".Xauthority"],
 )  # fmt: skip
 def test_what_a_stranger_would_look_for_is_not_seen(tmp_path: Path, path: str) -> None:
     (tmp_path / "home" / path).parent.mkdir(parents=True, exist_ok=True)
