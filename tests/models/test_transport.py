@@ -436,7 +436,13 @@ def test_endless_headers_are_refused() -> None:
     assert error.kind == "bad_request"
 
 
-@pytest.mark.parametrize("url", ["", "host/v1", "ftp://host/v1", "http://", "http://host:99999/v1", "http://[::1/v1"])
+@pytest.mark.parametrize(
+    "url",
+    [
+        "", "host/v1", "ftp://host/v1", "http://", "http://host:99999/v1", "http://host:0/v1", "http://[::1/v1",
+        "http://host/v1\nx: y", "http://host/\0",
+    ],
+)  # fmt: skip
 def test_addresses_that_are_none(url: str) -> None:
     with pytest.raises(TransportError) as caught:
         address(url)

@@ -50,7 +50,7 @@ def address(url: str) -> Address:
             host = host.encode("idna").decode("ascii")
     except ValueError:
         parts, host, port = urlsplit(""), None, None
-    if parts.scheme not in ("http", "https") or not host:
+    if parts.scheme not in ("http", "https") or not host or port == 0 or not url.strip().isprintable():
         raise TransportError(
             "bad_request", f"{shown_url(url)!r} is no address of a server: write it like https://host/v1"
         )
