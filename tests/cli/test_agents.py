@@ -234,6 +234,9 @@ def test_sessions_of_subagents_are_in_no_list(house: House) -> None:
     shown = house.noria("sessions", "show", child)
     assert shown.status == 0 and "it is touched" in shown.out
     assert f"a subagent's, for session {stream[0]['session']}" in shown.out
+    of = json.loads(house.noria("sessions", "show", stream[0]["session"], "--output-format", "json").out)
+    assert of["subagents"] == [{"id": child, "task": "touch it", "outcome": "completed"}]
+    assert f"subagent {child}: completed, touch it" in house.noria("sessions", "show", stream[0]["session"]).out
     for flags in (("--resume", child), ("--fork", child)):
         refused = house.run("-p", "go", *flags)
         assert refused.status == 2 and f"session {child} is a subagent's" in refused.expect_one_line()

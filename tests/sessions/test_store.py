@@ -542,6 +542,7 @@ def test_the_session_of_a_subagent_is_found_by_what_it_answers_and_is_in_no_list
         assert last and last.id == parent.id
         info, found = await store.read(one.id)
         assert (info.parent, info.parent_seq, len(found)) == (parent.id, -7, 2)
+        assert [each.id for each in await store.children(parent.id)] == [one.id, two.id]
         assert sorted(await store.senders_of_children(parent.id)) == sorted(
             [(one.id, {f"rule {one.id} 3 grep"}), (two.id, set())]
         )

@@ -279,7 +279,7 @@ class Worker:
         session = self.session = await self._open()
         self.id = session.id or self.id
         crew.house.driver.bus.publish(Delegated(self.call, self.name, self.id, session.state))
-        for notice in session.notices:
+        for notice in (each for each in session.notices if each not in crew.house.notices):
             session.notify("warning", notice)
         state = session.state
         if state.turn is not None or (state.ended and state.ended.outcome == "interrupted"):

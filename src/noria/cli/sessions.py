@@ -106,9 +106,11 @@ async def _show(args: Namespace) -> int:
     from noria.telemetry.ledger import Ledger
 
     info, rows = await _read(args.prompt)
+    theirs = await _subagents(info)
     told, ledger = history(rows), Ledger(rows)
     if args.output_format == "json":
-        show(msgspec.json.encode(_card(info, told, ledger)).decode() + "\n")
+        named = [{"id": each.id, "task": each.title, "outcome": each.outcome} for each in theirs]
+        show(msgspec.json.encode(_card(info, told, ledger) | {"subagents": named}).decode() + "\n")
         return 0
     out = _Printer(colourful(sys.stdout, dict(os.environ)))
     name = f" [{info.name}]" if info.name else ""
@@ -119,6 +121,8 @@ async def _show(args: Namespace) -> int:
     out.line(f"{DIM}begun {_when(info.created)}, last used {_when(info.updated)}, {info.rows} events{of}{PLAIN}")
     for line in costs(ledger):
         out.line(f"{DIM}{line}{PLAIN}")
+    for each in theirs:
+        out.line(f"{DIM}subagent {each.id}: {each.outcome or 'open'}, {plain(each.title)}{PLAIN}")
     for entry in told.entries:
         out.entry(entry)
     if told.broken:
@@ -234,6 +238,17 @@ def costs(ledger: Ledger) -> list[str]:
     several = models.items() if len(models) > 1 else ()
     lines = [line("", ledger.total), *(line(f"  {name or 'tools'}: ", usage) for name, usage in several)]
     return lines + [line(f"  {k.replace('_', ' ')}: ", u) for k, u in kinds.items() if len(kinds) > 1 and k != "reply"]
+
+
+async def _subagents(info: Info) -> list[Info]:
+    """The sessions of a session's subagents."""
+    store = _store()
+    if store is None:
+        return []
+    try:
+        return await store.children(info.id)
+    finally:
+        await store.close()
 
 
 async def _read(prefix: str) -> tuple[Info, list[Row]]:

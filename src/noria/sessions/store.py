@@ -88,12 +88,20 @@ class Store:
         real, now = _real(workspace), self._now()
 
         def work(database: Database) -> Held:
-            found = _children(database, parent, effect)
+            try:
+                found = _children(database, parent, effect)
+            except JournalDamaged:
+                found = []  # it can work all the same; that nothing is saved is told
             if found:
                 return self._take(database, *found[0])
             return self._begin(database, NewSession("", "", real, now, "", parent, -effect)), 0, set()
 
         return await self._taken(work)
+
+    async def children(self, parent: str) -> list[Info]:
+        """The sessions of this one's subagents (by its whole id), in the order in which they were begun."""
+        found = await self._writer.acall(lambda database: _children(database, parent))
+        return [info for _, info in sorted(found)]
 
     async def senders_of_children(self, parent: str) -> list[tuple[str, set[str]]]:
         """The id of each session of a subagent of this one, with its senders' ids."""
