@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import re
 
+from noria.core.unboxed import unboxed
+
 _OPERATOR = re.compile(
     r"(?:^|\s)(?:\||\|\||&&|;|&|>|>>|<|\d*(?:>>?|<)&?\S+)(?:\s|$)|\n|&&|\|\||\*\s*[|;]|[|;]\s*\*|\|\s*\w*sh\b|;\s*\w+\s"
 )
@@ -17,6 +19,7 @@ _ASSIGNS = re.compile(r"[A-Za-z_]\w*=\S*\s")
 
 def never_fits(pattern: str) -> str:
     """Why no command fits the pattern, in words for a person; blank where one may."""
+    pattern = unboxed(pattern) or pattern  # the one variable that counts: it asks to run outside of the sandbox
     if _OPERATOR.search(pattern):
         return (
             "a pattern is matched on each command of a line by itself, so that one with | && || ; > never fits: write "
