@@ -23,7 +23,12 @@ Made: TypeAlias = tuple[str, bytes | None]
 """Something that is made for the time: a file with its content, or an empty folder (None)."""
 
 DEEP, MANY = 8, 3_000  # how far, and at how many folders, repositories below are looked for
-SKIPPED = frozenset(("node_modules", ".venv", "venv", "target", "__pycache__", ".tox", ".mypy_cache", "dist", "build"))
+SKIPPED = frozenset((
+    "node_modules", ".venv", "venv", "target", "__pycache__", ".tox", ".nox", ".mypy_cache", "dist", "build", "_deps",
+    ".build", ".terraform", ".terragrunt-cache", ".dart_tool", ".pub-cache", ".bundle", ".eggs", ".gradle", ".stack-work",
+    ".cargo", ".cache", ".npm", ".yarn", ".pnpm-store", ".direnv", "elm-stuff",
+))  # fmt: skip
+"""Where programs fetch what others wrote, repositories too, and must be able to remove it."""
 INSIDE = 12  # folders that the repository of a submodule may lie deep, and files of configuration include each other
 _KEPT = ("config", "config.worktree", "commondir", "hooks", "worktrees", "modules")
 _STICKY = 0o1000
