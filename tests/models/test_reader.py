@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from noria.core.ports import Answered, CallDelta, CallReady, Delta, Failure, ReasoningDelta, TextDelta
 from noria.models.chat_reader import ChatReader
 from noria.models.messages_reader import MessagesReader
+from noria.models.reader import tokens_of
 from noria.models.responses_reader import ResponsesReader
 from tests.models.kit import answered, delta, events, pieces, read, read_whole, sse
 
@@ -172,3 +173,16 @@ def test_a_stream_that_is_cut_in_its_first_event_is_cut_and_not_foreign(dialect:
         assert isinstance(answer, Failure) and answer.kind == "truncated", (end, answer)
     foreign = read([b"data: Welcome to the portal\n\n"], dialect=dialect)
     assert isinstance(foreign, Failure) and foreign.kind == "bad_request"
+
+
+@pytest.mark.parametrize(
+    ("value", "tokens"),
+    [
+        (7, 7), (7.0, 7), ("7", 7), ("0007", 7), (0, 3), (-1, 3), ("", 3), ("7.5", 3), ("seven", 3), ("9" * 15, 3),
+        (True, 3), (None, 3), ([7], 3), (float("nan"), 3), (10**20, 3),
+    ],
+)  # fmt: skip
+def test_a_count_that_is_none_is_passed_over(value: object, tokens: int) -> None:
+    """The next name that has one counts; nothing else is made of it."""
+    assert tokens_of({"a": value, "b": 3}, "a", "b") == tokens
+    assert tokens_of({"a": value}, "a") in (tokens, 0) and tokens_of(value, "a") == 0

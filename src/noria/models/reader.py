@@ -228,6 +228,8 @@ def tokens_of(usage: object, *names: str) -> int:
         return 0
     for name in names:
         value = usage.get(name)
+        if isinstance(value, str):
+            value = index_of(value)  # a proxy that writes numbers as strings
         if isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < 1e12:
             return int(value)
     return 0
