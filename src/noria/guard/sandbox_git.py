@@ -25,8 +25,8 @@ Made: TypeAlias = tuple[str, bytes | None]
 DEEP, MANY = 8, 3_000  # how far, and at how many folders, repositories below are looked for
 SKIPPED = frozenset((
     "node_modules", ".venv", "venv", "target", "__pycache__", ".tox", ".nox", ".mypy_cache", "dist", "build", "_deps",
-    ".build", ".terraform", ".terragrunt-cache", ".dart_tool", ".pub-cache", ".bundle", ".eggs", ".gradle", ".stack-work",
-    ".cargo", ".cache", ".npm", ".yarn", ".pnpm-store", ".direnv", "elm-stuff",
+    ".build", ".terraform", ".terragrunt-cache", ".dart_tool", ".pub-cache", ".bundle", ".eggs", ".gradle",
+    ".stack-work", ".cargo", ".cache", ".npm", ".yarn", ".pnpm-store", ".direnv", "elm-stuff",
 ))  # fmt: skip
 """Where programs fetch what others wrote, repositories too, and must be able to remove it."""
 INSIDE = 12  # folders that the repository of a submodule may lie deep, and files of configuration include each other
