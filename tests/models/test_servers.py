@@ -7,9 +7,11 @@ from typing import Any, get_args, get_type_hints
 
 import msgspec
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from noria.core.content import Image, Reasoning, Reply, Result, Text
-from noria.core.transcript import Entry, Step
+from noria.core.transcript import Entry, Step, Summary
 from noria.models.encode import IDS
 from noria.models.messages import MessagesDialect
 from noria.models.places import azure, vertex
@@ -339,3 +341,28 @@ def test_messages_think_and_no_tool_is_picked() -> None:
     assert RESPONSES and b'"budget_tokens"' in served("messages-older", reasoning_effort="high").body(
         "s", history(prompt("go")), "free"
     )
+
+
+EVERYTHING = [entry for entry in bodies.everything() if not isinstance(entry, Summary)]
+VOICES = (CHAT, MESSAGES, RESPONSES, bodies.GEMINI, "elsewhere")
+
+
+@each
+@pytest.mark.seed("X05")
+@settings(max_examples=25, deadline=None)
+@given(order=st.permutations(EVERYTHING), voices=st.lists(st.sampled_from(VOICES), min_size=30, max_size=30))
+def test_everything_in_any_order_by_any_model_is_legal(name: str, order: list[Entry], voices: list[str]) -> None:
+    """A law: switched at any place, steered and noted at any place, while the model is told to think."""
+    made = served(name, reasoning_effort="low")
+    said = [
+        msgspec.structs.replace(one, reply=msgspec.structs.replace(one.reply, model=voice))
+        if isinstance(one, Step)
+        else one
+        for one, voice in zip(order, voices, strict=False)
+    ]
+    for last in range(1, len(said) + 1):
+        if isinstance(said[last - 1], Step) and not said[last - 1].results:  # type: ignore[union-attr]
+            continue  # nothing is asked then
+        raw = made.body("s", history(prompt("go"), *said[:last]), "free")
+        assert not refused(name, raw), last
+        assert raw.count(MARK) <= 4
