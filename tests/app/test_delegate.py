@@ -311,6 +311,9 @@ def test_hooks_are_told_whose_call_it_is_and_may_say_something_as_one_begins(tmp
         ("PostToolUse", "subagent", ""), ("Stop", "", ""), ("SessionEnd", "", ""),
     ]  # fmt: skip
     assert {t["session_id"] for t in kept(log)} == {own}
+    assert len({t["transcript_path"] for t in kept(log)}) == 1
+    [path] = {t["agent_transcript_path"] for t in kept(log) if t.get("agent_id")}
+    assert path not in ("", kept(log)[0]["transcript_path"])
     [first, *_] = cast.requests("scout")
     assert '<hook event="SubagentStart">\nbeware of the dog\n</hook>' in first.transcript[0].text  # type: ignore[union-attr]
     assert "never" not in first.transcript[0].text  # type: ignore[union-attr]

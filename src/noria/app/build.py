@@ -42,9 +42,10 @@ from noria.tools.workspace import Workspace
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from noria.app.delegate import Crew, Parent
+    from noria.app.delegate import Crew
     from noria.app.hook_list import Hook
     from noria.app.hooked import Hooked
+    from noria.app.lent import Parent
     from noria.app.servers import Servers
     from noria.app.shared import Shared
     from noria.core.transcript import Prompt
@@ -373,7 +374,9 @@ def _hooked(order: _Order, session: str, root: str, bus: RecordingBus) -> Hooked
     if parent is None:
         return Hooked(order.settings, session, root, order.brought.hooks, bus.say, order.servers, outputs=outputs)
     agent = session or parent.id, parent.agent
-    return Hooked(order.settings, parent.session, root, order.brought.hooks, bus.say, parent.servers, agent, outputs)
+    its = Hooked(order.settings, parent.session, root, order.brought.hooks, bus.say, parent.servers, agent, outputs)
+    its.above = parent.transcript
+    return its
 
 
 def _tidy(house: House, outputs: SpillFolder, kept: bool) -> None:

@@ -9,7 +9,7 @@ another.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING, cast
 
@@ -19,7 +19,7 @@ from msgspec.structs import replace
 from noria.app.agents import NEVER
 from noria.app.approvals import session_rules
 from noria.app.budget import NOTHING, Budget
-from noria.app.shared import Shared
+from noria.app.lent import Lent, Parent
 from noria.app.which import Which
 from noria.core import effects as fx
 from noria.core.content import Result, Status, Text, Usage
@@ -41,9 +41,7 @@ if TYPE_CHECKING:
     from noria.app.session import Session
     from noria.app.settings import AgentEntry, Settings
     from noria.context.spill import SpillFolder
-    from noria.guard.rules import Rules
     from noria.models.client import Completing
-    from noria.runtime.schedule import ClaimTable
     from noria.sessions.store import Store
     from noria.tools.run import Run
 
@@ -54,45 +52,6 @@ SELF = """\
 You are {name}, a subagent: another agent gave you the task below. You know nothing else of its conversation, and \
 nobody answers questions. Your last message is all that it gets: put all it asked for into it, with paths and lines, \
 and what you could not do."""
-
-
-class Parent(msgspec.Struct, frozen=True):
-    """What a subagent's session has of the one that it works for. `session`: that one's id; `id`, `agent`: the
-    subagent's own, where its session is kept nowhere, and its name. `rules`: those of its gates; `said`: those that
-    what a person says for this session is added to. `hosts`: those that were allowed to be asked. `readable`: folders
-    of outputs that it may read; `outputs`: where its own go. `tell` hears what its bus brings."""
-
-    session: str
-    id: str
-    agent: str
-    tools: ToolSet
-    rules: Rules
-    said: Rules
-    hosts: set[str]
-    readable: tuple[str, ...]
-    outputs: str
-    servers: Servers | None
-    tell: Callable[[Observed], None]
-
-
-class Lent(Shared):
-    """What a subagent's session shares with the one it works for: connections, claims, the database."""
-
-    def __init__(self, transport: Transport, claims: ClaimTable, store: Store | None) -> None:
-        self.transport = transport
-        self._table, self._store = claims, store
-
-    def rested(self) -> None:
-        """Nothing is to be given back yet."""
-
-    def claims(self, workspace: str) -> ClaimTable:
-        """The claim table of the session that it works for: two that write one file do it one after the other."""
-        return self._table
-
-    def store(self, data: str) -> Store:
-        """The open database."""
-        assert self._store is not None
-        return self._store
 
 
 class Crew:
@@ -342,7 +301,7 @@ class Worker:
         return Parent(
             crew.house.id, self.id, self.name, _tools(toolbox.tools, self._entry.definition.tools), rules, gate.rules,
             gate.hosts, (crew.outputs,) if crew.outputs else (), f"{crew.outputs}/subagent-{self.effect}",
-            crew.servers, self._tell,
+            crew.servers, self._tell, lambda: crew.house.hooked.transcript() if crew.house.hooked is not None else "",
         )  # fmt: skip
 
     def _tell(self, item: Observed) -> None:

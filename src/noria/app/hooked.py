@@ -60,6 +60,7 @@ class Hooked:
         is the one that it works for; `outputs`: the folder of the session's outputs, where there is one."""
         self._agent = agent
         self._history = Written(session, root, outputs, agent[0] if agent else "")
+        self.above: Callable[[], str] | None = None  # of a subagent: the history of the session that it works for
         self.halted = ""  # why a hook ended the turn that ended last
         self._servers = servers
         self._settings, self._session, self._root = settings, session, root
@@ -180,12 +181,17 @@ class Hooked:
 
     # -- what a hook is told, and how it is run ------------------------------------------------------------------
 
+    def transcript(self) -> str:
+        """The file that has the history so far."""
+        return self._history.path(self._driver.state if self._driver else None)
+
     def _common(self) -> Mapping[str, Any]:
-        path, agent = self._history.path(self._driver.state if self._driver else None), self._agent
-        its = {"agent_id": agent[0], "agent_type": agent[1], "agent_transcript_path": path} if agent else {}
+        path, agent, its = self.transcript(), self._agent, dict[str, Any]()
+        if agent is not None:
+            its = {"agent_id": agent[0], "agent_type": agent[1], "agent_transcript_path": path}
         return {
             "session_id": self._session,
-            "transcript_path": path,
+            "transcript_path": self.above() if self.above is not None else path,
             "cwd": self._folder() or self._root,
             "workspace": self._root,
             "permission_mode": self._gate.mode if self._gate else self._settings.mode,

@@ -17,9 +17,10 @@ from noria.runtime.bus import Bus, Happened, Notice, Observed
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from noria.app.delegate import Crew, Parent
+    from noria.app.delegate import Crew
     from noria.app.hooked import Hooked
     from noria.app.learned import Windows
+    from noria.app.lent import Parent
     from noria.app.modes import Modes
     from noria.app.servers import Servers
     from noria.app.settings import Settings
