@@ -32,7 +32,7 @@ def run(work: Coroutine[Any, Any, T]) -> T:
 # -- what comes of one -------------------------------------------------------------------------------------------
 
 
-@pytest.mark.seed("O01", "O08", "D16")
+@pytest.mark.seed("O01", "O05", "O08", "D16", "C10", "X12")
 def test_an_agent_does_a_task_and_answers(tmp_path: Path) -> None:
     """O08, noria's form: it has a session of its own, the tools and the models of whom it works for, and gives its last
     words; `max_steps` is 40 unless its file says otherwise."""
@@ -228,6 +228,31 @@ def test_a_parent_that_never_asks_has_children_that_ask_nobody(tmp_path: Path) -
 
     run(work())
     assert not (tmp_path / "work/ran").exists()
+
+
+@pytest.mark.seed("C03", "C06")
+def test_they_are_offered_where_they_are_defined_and_allowed(tmp_path: Path) -> None:
+    """C06, noria's form: advertised only if allowed, and judged again when called. A rule may have it asked about."""
+
+    async def offered(*turns: Any, can_ask: bool = False, **more: Any) -> tuple[set[str], str]:
+        cast = Cast(*turns, scout=["found"])
+        async with await Session.open(settings(tmp_path, **more), MEMORY, model=cast, can_ask=can_ask) as session:
+            report = await session.run("go")
+            names = {spec.name for spec in session._house.crew.offers.tools(session.mode)}  # type: ignore[union-attr]
+            told = results(session.state.transcript)
+            return names & {"subagent", "agent_list"}, told[0] if told else report.outcome
+
+    both = {"subagent", "agent_list"}
+    assert run(offered(ask(), "done")) == (both, "found")
+    assert run(offered(call("agent_list"), "done")) == (both, "scout: What scout is for.")
+    for mode in MODES:
+        assert run(offered(ask(), "done", mode=mode)) == (both, "found")
+    names, told = run(offered(ask(), "done", rules=(("deny", "subagent", "x"),)))
+    assert names == {"agent_list"} and told.startswith("ERROR: subagent") and "deny subagent" in told
+    asking = (("ask", "subagent", "x"),)
+    assert run(offered(ask(), "done", mode="default", can_ask=True, rules=asking)) == (both, "requires_action")
+    names, told = run(offered(ask(), "done", tools=("read_file",)))
+    assert names == set() and told.startswith("ERROR: unknown tool 'subagent'")
 
 
 # -- hooks -------------------------------------------------------------------------------------------------------
@@ -457,6 +482,7 @@ def test_what_is_left_of_a_turn_is_what_it_may_cost(tmp_path: Path, tokens: int,
     assert cast.requests()[-1].calls == ("free" if works == 3 else "forbidden")
 
 
+@pytest.mark.seed("X19")
 @pytest.mark.parametrize("tokens", [500, 900, 3_000, 5_000])
 def test_several_share_what_is_left(tmp_path: Path, tokens: int) -> None:
     """What one has spent, or has under way, the others cannot spend again: together they keep to the turn's limit,
@@ -478,8 +504,10 @@ def test_several_share_what_is_left(tmp_path: Path, tokens: int) -> None:
     run(work())
 
 
+@pytest.mark.seed("O02")
 def test_no_more_than_so_many_are_started_in_a_turn(tmp_path: Path) -> None:
-    """Twenty; of these eight work at a time. What is told is what to do instead."""
+    """O02, noria's form: those at work are the session's own; a gate lets eight work at a time. Twenty are started
+    in a turn; of who is one more it is told what to do instead."""
     cast = Cast(say("", *(ask(task=str(k)) for k in range(23))), "done", say("", ask(task="next")), "done", delay=0.02)
     for k in (*map(str, range(23)), "next"):
         cast.has(f"scout: {k}", f"{k} is done")

@@ -522,8 +522,10 @@ def test_a_new_session_runs_beside_a_file_whose_pages_are_damaged(tmp_path: Path
 # -- subagents ---------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.seed("Z25")
 def test_the_session_of_a_subagent_is_found_by_what_it_answers_and_is_in_no_list(tmp_path: Path) -> None:
-    """`machine.md` 29: it is (parent, effect). It can be read, and goes with its parent; nobody else picks it."""
+    """`machine.md` 29: it is (parent, effect). It can be read, and goes with its parent; nobody else picks it.
+    Z25: it never reads or overwrites what its parent said."""
 
     async def body() -> None:
         store = Store(tmp_path / "data" / "journal.db")
