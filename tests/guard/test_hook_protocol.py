@@ -172,5 +172,26 @@ def test_what_a_hook_leaves_alone_comes_back_as_it_was(tool: str, args: dict[str
 def test_paths_are_whole_in_the_common_form() -> None:
     [(name, said)] = names.told("read_file", "Read", {"path": "a/b"}, "/work", ())
     assert (name, said) == ("Read", {"file_path": "/work/a/b"})
+    assert names.told("edit_file", "Edit", {"path": "a", "edits": []}, "/w", ())[0][0] == "Edit"
     edits = names.told("apply_patch", "Edit", {"patch": "p"}, "/work", ("/work/a", "/work/b"))
     assert [(n, a["file_path"]) for n, a in edits] == [("Edit", "/work/a"), ("Edit", "/work/b")]
+
+
+def test_a_hook_sees_all_that_is_put_into_a_file() -> None:
+    """In the fields that scripts look at, whichever tool it is."""
+    edits = [{"old_string": "a", "new_string": "eval(x)"}, {"old_string": "b", "new_string": "c"}]
+    for multi, name in ((True, "MultiEdit"), (False, "Edit")):
+        [(told, said)] = names.told("edit_file", "Edit", {"path": "f", "edits": edits}, "/w", (), multi=multi)
+        assert (told, said["new_string"], said["old_string"]) == (name, "eval(x)\nc", "a\nb")
+        assert names.meant("edit_file", said | {"file_path": "f"}) == {"path": "f", "edits": edits}
+    patch = (
+        "*** Begin Patch\n*** Add File: new.py\n+eval(x)\n+y\n*** Update File: old.py\n*** Move to: moved.py\n@@\n"
+        " kept\n-gone\n+come\n*** Delete File: bad.py\n*** End Patch"
+    )
+    writes = ("/w/new.py", "/w/old.py", "/w/moved.py", "/w/bad.py")
+    said = dict(args for _, args in ((n, (a["file_path"], a)) for n, a in names.told(
+        "apply_patch", "Write", {"patch": patch}, "/w", writes)))  # fmt: skip
+    assert said["/w/new.py"]["content"] == said["/w/new.py"]["new_string"] == "eval(x)\ny\n"
+    assert said["/w/moved.py"]["new_string"] == said["/w/old.py"]["new_string"] == "come\n"
+    assert said["/w/old.py"]["old_string"] == "gone\n" and said["/w/bad.py"]["content"] == ""
+    assert said["/w/new.py"]["patch"] == patch

@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Mapping
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 Args: TypeAlias = dict[str, Any]
 
@@ -47,6 +47,7 @@ KEYS: dict[str, dict[str, str]] = {
 MODES = {"accept-edits": "acceptEdits", "goal": "bypassPermissions", "debug": "default"}
 """Permission modes in the common words, where they differ."""
 
+_SECTION = re.compile(r"\*\*\* (Add File|Update File|Delete File|Move to): (.+)")
 _EXACT = re.compile(r"[\w|, -]*")
 
 
@@ -98,16 +99,27 @@ def speaks_common(text: str) -> bool:
     return _SPEAKS.search(text) is not None and _OWN_WORDS.search(text) is None
 
 
-def told(tool: str, name: str, args: Args, root: str, writes: Iterable[str]) -> list[tuple[str, Args]]:
+def told(
+    tool: str, name: str, args: Args, root: str, writes: Iterable[str], *, multi: bool = False
+) -> list[tuple[str, Args]]:
     """A call in the common form, under that name: name and arguments. A patch is as many edits as it writes files
-    (`writes`), so that a hook that looks at `file_path` sees each of them."""
+    (`writes`), each with what it puts there, so that a hook that looks at `file_path`, `content` or `new_string` sees
+    all of it; for the same reason several edits of a file have their texts together, too. `multi`: the hook knows
+    MultiEdit."""
     if tool == "apply_patch":
-        edits = [(name, {"file_path": path, **args}) for path in writes]
+        parts = _patched(args.get("patch"), root)
+        edits = [(name, {"file_path": path, **args, **parts.get(path, {})}) for path in writes]
         return edits or [(name, dict(args))]
-    if tool == "edit_file":
-        name = "MultiEdit" if "edits" in args else "Edit"
     keys = KEYS.get(tool, {})
     said = {keys.get(key, key): value for key, value in args.items()}
+    if tool == "edit_file":
+        several = args.get("edits")
+        name = "MultiEdit" if multi and several is not None else "Edit"
+        if isinstance(several, list):
+            edits_ = [
+                cast("dict[str, object]", each) for each in cast("list[object]", several) if isinstance(each, dict)
+            ]
+            said |= {key: "\n".join(str(each.get(key, "")) for each in edits_) for key in ("old_string", "new_string")}
     if isinstance(said.get("file_path"), str):
         said["file_path"] = os.path.join(root, os.path.expanduser(said["file_path"]))
     if tool == "run_command" and isinstance(said.get("timeout"), int | float):
@@ -115,10 +127,31 @@ def told(tool: str, name: str, args: Args, root: str, writes: Iterable[str]) -> 
     return [(name, said)]
 
 
+def _patched(patch: object, root: str) -> dict[str, Args]:
+    """What a patch takes from and puts into each file, by its real path (where it is moved to, too)."""
+    found: dict[str, Args] = {}
+    paths: list[str] = []
+    for line in patch.split("\n") if isinstance(patch, str) else ():
+        if section := _SECTION.match(line.strip()):
+            if section[1] != "Move to":
+                paths = []
+            paths.append(os.path.realpath(os.path.join(root, os.path.expanduser(section[2]))))
+            for path in paths:
+                found.setdefault(path, found.get(paths[0], {"content": "", "old_string": "", "new_string": ""}))
+        elif paths and line[:1] == "+":
+            found[paths[0]]["new_string"] += f"{line[1:]}\n"
+            found[paths[0]]["content"] = found[paths[0]]["new_string"]
+        elif paths and line[:1] == "-":
+            found[paths[0]]["old_string"] += f"{line[1:]}\n"
+    return found
+
+
 def meant(tool: str, said: Mapping[str, Any]) -> Args:
     """What a hook rewrote in the common form, as noria's arguments."""
     keys = {common: own for own, common in KEYS.get(tool, {}).items()}
     args = {keys.get(key, key): value for key, value in said.items()}
+    if tool == "edit_file" and "edits" in args:  # what was told of them together is told by each
+        args = {key: value for key, value in args.items() if key not in ("old_string", "new_string")}
     if tool == "run_command" and isinstance(args.get("timeout"), int | float):
         seconds = args["timeout"] / 1_000
         args["timeout"] = int(seconds) if seconds == int(seconds) else seconds

@@ -113,7 +113,7 @@ class AroundTools:
         if not common:
             return [(call.name, args)]
         writes = self._claims(call).writes if call.name == "apply_patch" else ()
-        return names.told(call.name, common, args, self._root, writes)
+        return names.told(call.name, common, args, self._root, writes, multi="MultiEdit" in hook.matcher)
 
     def _meant(self, hook: Hook, call: Call, updated: Mapping[str, Any]) -> Args:
         return names.meant(call.name, updated) if hook.common(call.name) else dict(updated)
