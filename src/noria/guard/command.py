@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from noria.guard.nodes import certain, ends_here, fed_by, splits, torn
-from noria.guard.words import Word, Words, text_of
+from noria.guard.words import Word, Words, begin_of, text_of
 
 if TYPE_CHECKING:
     from tree_sitter import Node, Parser
@@ -58,8 +58,7 @@ class Simple(msgspec.Struct, frozen=True):
 
 
 class Given(msgspec.Struct, frozen=True):
-    """A variable that certainly is one of the words from `begin` to `end` of the line's bytes: that of a `for`, within
-    the loop; one that is given a word, from there on."""
+    """A variable that certainly is one of the words from `begin` to `end` of the line's bytes, by `for` or by `=`."""
 
     name: str
     words: tuple[Word, ...]
@@ -269,7 +268,7 @@ class _Reader:
 
     def _span(self, node: Node, kind: str) -> None:
         """Notes what is expanded where."""
-        begin, end = node.start_byte, node.end_byte
+        begin, end = begin_of(node), node.end_byte
         match kind:
             case "expansion" | "arithmetic_expansion":
                 self.seen.add(begin)

@@ -101,7 +101,10 @@ def _date(args: Sequence[Arg]) -> bool:
     texts = fixed(args)
     if texts is None:
         return False
-    quiet = re.compile(r"\+.*|-[uR]+|--(utc|universal|rfc-email|iso-8601(=\w+)?|rfc-3339=\w+|date=.*)", re.DOTALL)
+    quiet = re.compile(
+        r"\+.*|-[uR]+|-I(?:date|hours|minutes|seconds|ns)?|--(utc|universal|rfc-email|iso-8601(=\w+)?|rfc-3339=\w+|date=.*)",
+        re.DOTALL,
+    )
     plain = [t for n, t in enumerate(texts) if t != "-d" and (not n or texts[n - 1] != "-d")]
     return all(quiet.fullmatch(t) for t in plain)
 

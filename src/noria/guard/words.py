@@ -112,7 +112,7 @@ class Words:
         for child in node.named_children:
             if child.type == "string_content":
                 continue
-            yield Piece(_IN_QUOTES.sub(_kept, self._text[at : child.start_byte].decode()))
+            yield Piece(_IN_QUOTES.sub(_kept, self._text[at : begin_of(child)].decode()))
             yield Piece("", False, False, _variable(child), True)
             at = child.end_byte
         yield Piece(_IN_QUOTES.sub(_kept, self._text[at : node.end_byte - 1].decode()))
@@ -172,8 +172,16 @@ def _variable(node: Node) -> str:
 
 _EXPANDS = frozenset(("simple_expansion", "expansion", "command_substitution", "process_substitution", "string"))
 _PLAIN = ("simple_expansion", "expansion")
+_LED = frozenset((*_PLAIN, "command_substitution", "arithmetic_expansion"))
+
+
+def begin_of(node: Node) -> int:
+    """Where a node begins in the line's bytes: the grammar has blanks in one that follows another in quotes."""
+    text = node.text or b""
+    return node.start_byte + (len(text) - len(text.lstrip()) if node.type in _LED else 0)
 
 
 def text_of(node: Node) -> str:
-    """A node's text."""
-    return (node.text or b"").decode()
+    """A node's text, without such blanks."""
+    text = (node.text or b"").decode()
+    return text.lstrip() if node.type in _LED else text
