@@ -133,7 +133,7 @@ def test_one_signal_ends_all_of_them(tmp_path: pathlib.Path, number: signal.Sign
     """Ten subagents are started, of which eight work at a time: four want to run a command that writes a line every
     100 ms (one does, for it claims everything), four have a request under way. After the signal nothing is written,
     nothing is asked, nothing is left; those that waited for their turn never start. kill -9 leaves no process either.
-    O04: whoever works at a turn, signals are heeded. R07, noria's form: an interrupt ends subagents as it ends tools."""
+    O04: whoever is at work, signals are heeded. R07, noria's form: an interrupt ends subagents as it ends tools."""
     mark = f"noria-tick-{os.getpid()}-{number}"
     loop = f"trap '' TERM; while :; do echo x >> tick; exec -a {mark} sleep 0.1 & wait; done"
 
