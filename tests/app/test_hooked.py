@@ -749,6 +749,15 @@ def test_a_hook_at_an_address(house: House, status: int, body: bytes, ran: bool,
     assert told["tool_input"] == {"command": "touch ran"}
 
 
+def test_what_an_address_was_sent_to_be_let_in_is_not_told(house: House) -> None:
+    """A server that repeats it in its error."""
+    token = "token-0123456789abcdef"
+    with address(500, f"Bearer {token} is wrong".encode()) as (url, _):
+        hook = HookEntry("PreToolUse", url=url, headers={"authorization": f"Bearer {token}"})
+        house.done(RUN, "done", hooks=[hook])
+    assert token not in house.told[0] + "".join(house.notices) and "[key] is wrong" in house.told[0]
+
+
 def test_an_address_that_does_not_answer_closes(house: House) -> None:
     with server(200, b"{}", wait=3) as (url, _):
         house.done(RUN, "done", hooks=[HookEntry("PreToolUse", url=url, timeout=0.5)])

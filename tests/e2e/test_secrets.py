@@ -18,6 +18,7 @@ KEYS = {
     "ANTHROPIC_API_KEY": "sk-ant-api03-anthropic-0123456789",
     "SECOND_KEY": "second-key-with-a-name-of-its-own-42",
     "HEADER_TOKEN": "token-in-a-header-0987654321",
+    "HOOK_TOKEN": "token-of-a-hook-1122334455",
     "BRAVE_API_KEY": "BSA-search-key-1234567890",
     "NORIA_MODELS_OTHER_HEADERS": '{"x-secret": "in-the-environment-13579"}',
 }
@@ -29,6 +30,10 @@ model = "scripted"
 base_url = "{url}"
 keys_env = ["OPENAI_API_KEY", "SECOND_KEY"]
 headers = {{x-extra-token = "${{env:HEADER_TOKEN}}"}}
+[[hooks]]
+event = "PostToolUse"
+url = "{url}/no-such-hook"
+headers = {{authorization = "Bearer ${{env:HOOK_TOKEN}}"}}
 """
 SPY = """\
 env; export -p; cat /proc/$PPID/environ | tr '\\0' '\\n'

@@ -95,16 +95,17 @@ def load(options: Options, env: Mapping[str, str]) -> Settings:
 
 
 def secret_names(config: Config, sources: Sequence[Source]) -> tuple[str, ...]:
-    """The variables that keys are taken from: those that are named as such, and those that the tables of models and
-    servers fill in (`headers = {x-api-key = "${env:NAME}"}`)."""
+    """The variables that keys are taken from: those that are named as such, and those that the tables of models,
+    servers and hooks fill in (`headers = {x-api-key = "${env:NAME}"}`)."""
     searching = ""
     if config.web_search:
         from noria.app.given import search_variable
 
         searching = search_variable(config)
     filled: list[str] = []
-    for table in (t for s in sources for key in ("models", "mcp") if isinstance(t := s.raw.get(key), dict)):
-        for entry in (e for e in table.values() if isinstance(e, dict)):
+    for table in (s.raw.get(key) for s in sources for key in ("models", "mcp", "hooks")):
+        entries = table.values() if isinstance(table, dict) else table if isinstance(table, list) else ()
+        for entry in (e for e in entries if isinstance(e, dict)):
             filled += [n for key in ("headers", "env", "base_url", "url") for n in filled_in(entry.get(key))]
     secret = (name for name in filled if name not in PLAIN and not name.startswith(("XDG_", "LC_")))
     return tuple(dict.fromkeys((*secret_variables(config.models), *([searching] if searching else []), *secret)))

@@ -29,7 +29,7 @@ from noria.guard.hook_places import AroundTools, AtStop, BeforeCompaction
 from noria.guard.hook_protocol import Answer
 from noria.guard.hooks import Handler, Hook, Hooks, Level
 from noria.runtime.bus import Happened
-from noria.tools.environ import environment
+from noria.tools.environ import LEAST, environment
 from noria.tools.process import Processes
 from noria.tools.result import ToolError
 
@@ -283,12 +283,20 @@ async def _post(entry: HookEntry, data: bytes, variables: Mapping[str, str]) -> 
         return Answer(failed=f"it could not be reached: {error}")
     finally:
         await transport.aclose()
-    text = body.decode("utf-8", "replace").strip()
+    text = _without(entry, body.decode("utf-8", "replace").strip())
     if not 200 <= response.status < 300:
         return Answer(failed=f"it answered with status {response.status}{f': {text[:200]}' if text else ''}")
     if not text.startswith("{"):
         return Answer(failed=f"its answer is no JSON object: {text[:200]!r}")
     return Answer(out=text)
+
+
+def _without(entry: HookEntry, text: str) -> str:
+    """What an address answered, without what it was sent to be let in: servers repeat it in their errors."""
+    for value in entry.headers.values():
+        for secret in (value, value.rpartition(" ")[2]):
+            text = text.replace(secret, "[key]") if len(secret) >= LEAST else text
+    return text
 
 
 async def _call(
