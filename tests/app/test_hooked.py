@@ -752,7 +752,7 @@ def test_a_hook_at_an_address(house: House, status: int, body: bytes, ran: bool,
 def test_what_an_address_was_sent_to_be_let_in_is_not_told(house: House) -> None:
     """A server that repeats it in its error."""
     token = "token-0123456789abcdef"
-    with address(500, f"Bearer {token} is wrong".encode()) as (url, _):
+    with server(500, f"Bearer {token} is wrong".encode()) as (url, _):
         hook = HookEntry("PreToolUse", url=url, headers={"authorization": f"Bearer {token}"})
         house.done(RUN, "done", hooks=[hook])
     assert token not in house.told[0] + "".join(house.notices) and "[key] is wrong" in house.told[0]
