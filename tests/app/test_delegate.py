@@ -13,6 +13,7 @@ from noria.app.approvals import Answer, Approval, put
 from noria.app.build import Brought
 from noria.app.session import Session, Which
 from noria.app.settings import HookEntry
+from noria.core.ports import ModelRequest
 from noria.core.transcript import Prompt, Step
 from noria.guard.modes import MODES, PermissionMode, stricter
 from noria.models.scripted import call, say
@@ -216,6 +217,32 @@ def test_it_has_the_tools_of_its_parent_at_most(tmp_path: Path) -> None:
     assert start == "ERROR: a subagent starts no other: do the work yourself, and give what you found as your answer"
     assert question.startswith("ERROR: unknown tool 'ask_user'")
     assert cast.agents == ["scout: look"] and not (tmp_path / "work/f").exists()
+
+
+@pytest.mark.case("E04")
+@pytest.mark.parametrize("later", MODES)
+def test_a_mode_that_a_person_makes_stricter_meanwhile_holds_for_those_at_work(tmp_path: Path, later: Any) -> None:
+    """From the next step on; one that is looser is the parent's alone, and for who begins later."""
+    opened: list[Session] = []
+
+    def change(request: ModelRequest) -> Any:
+        opened[0].change_mode(later)
+        return call("list_dir")
+
+    touch = [call("run_command", command=f"touch {name}") for name in "ab"]
+    cast = Cast(ask(), "done", ask(task="more"), "done", scout=[touch[0], change, touch[1], "tried"])
+    cast.has("scout: more", call("write_file", path="c", content="x"), "tried")
+
+    async def work() -> None:
+        async with await Session.open(settings(tmp_path, mode="goal"), MEMORY, model=cast) as session:
+            opened.append(session)
+            assert (await session.run("go")).outcome == "completed"
+            assert session.mode == later
+            await session.run("more")
+
+    run(work())
+    made = {path.name for path in (tmp_path / "work").iterdir()}
+    assert made == {"a", *("b" if later == "goal" else ""), *("c" if later in ("goal", "accept-edits") else "")}
 
 
 @pytest.mark.case("E04")

@@ -143,6 +143,11 @@ class Crew:
         for session in self.sessions():
             session.nobody_answers()
 
+    def follow(self, mode: PermissionMode) -> None:
+        """The session is to go to another mode: those at work are in no looser one, from their next step on."""
+        for session in self.sessions():
+            session.change_mode(stricter(mode, session.mode))
+
     def begin_turn(self) -> None:
         """What is counted is of the turn that begins now."""
         self.budget.lost = NOTHING
@@ -276,8 +281,10 @@ class Worker:
         return session
 
     def _above(self) -> PermissionMode:
-        gate = self._crew.house.gate
-        return gate.mode if gate is not None else self._crew.settings.mode
+        """The mode of the session that it works for; where that is to change at its step's border, the stricter."""
+        gate, modes = self._crew.house.gate, self._crew.house.modes
+        mode = gate.mode if gate is not None else self._crew.settings.mode
+        return mode if modes is None or modes.coming is None else stricter(mode, modes.coming)
 
     def _settings(self) -> Settings:
         crew, said = self._crew, self._entry.definition

@@ -317,6 +317,8 @@ class Session:
         if modes is None or (modes.coming or self.mode) == mode:
             return
         modes.change(mode)
+        if self._house.crew is not None:
+            self._house.crew.follow(mode)
         if not told and len(self.state.transcript):
             self._house.task_news().say(f"The permission mode is now {mode}: {MEANING[mode]}.")
 
