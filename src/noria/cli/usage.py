@@ -8,7 +8,7 @@ usage: noria [PROMPT] [flags]        talk at a terminal, line by line
        noria config show|check|explain KEY
        noria sessions list [--all] | show ID | export ID [-o FILE] | undo ID
        noria models [--all] [--json] the models that are configured, those that this machine serves; all: the catalogue
-       noria trust [DIR] | list | remove [DIR]   what a workspace's .noria/config.toml asks for may be done
+       noria trust [DIR] | list | remove [DIR]   what a workspace's own .noria asks for may be done
        noria hooks [--json]          what is run at which event, from where, and whether it is
        noria mcp [--json]            the MCP servers, each started: whether it is there, its tools, what is wrong
        noria tools [--json]          the tools, what becomes of each in the permission mode, why one is not offered
@@ -48,7 +48,7 @@ session
   --fork ID                          with a copy of that one
   --no-session                       keep nothing
   --config FILE                      instead of the user's config.toml
-  --trust                            read the workspace's .noria/config.toml this once, which may name commands
+  --trust                            read the workspace's own .noria this once, which may name commands
   --debug FILE                       a log of events and requests, their sizes and times
   --version  --help
 not built yet
