@@ -108,6 +108,7 @@ _INSIDE = frozenset((
 ))  # fmt: skip
 _ARITHMETIC = ("arithmetic_expansion", "c_style_for_statement", "postfix_expression", "ternary_expression")
 _LISTS = ("pipeline", "list", "negated_command", "redirected_statement")
+_CUT = re.compile(r"\$\{\w+:\s*-?\d+(:\s*-?\d+)?\}")
 _NUMBERS = re.compile(r"\$\(\([\d\s+*/%()<>=!&|^~?:,-]*\)\)")  # there is nothing in it to be evaluated twice
 _SPANS = frozenset((
     "expansion", "arithmetic_expansion", "command_substitution", "process_substitution", "heredoc_redirect", "string",
@@ -388,13 +389,12 @@ class _Reader:
 
     def _expansion(self, node: Node) -> None:
         """`${x:=y}` sets x; `${x:1:2}` and `${x[1]}` evaluate; `${!x}` and `${x@P}` run what is in it."""
-        text = text_of(node)
-        operators = {c.type for c in node.children if not c.is_named}
+        text, operators = text_of(node), {c.type for c in node.children if not c.is_named}
         if operators & {"=", ":="}:
             self._set.append(re.sub(r"\W.*", "", text[2:], flags=re.DOTALL))
         if operators & {"!", "@"} or "@" in text[2:-1].partition("[")[0] or text.startswith("${!"):
             self._evaluates = True
-        if re.match(r"\$\{[#]?\w+:\s*[^-=?+]", text) or any(
+        if (re.match(r"\$\{[#]?\w+:\s*[^-=?+]", text) and not _CUT.fullmatch(text)) or any(
             c.type == "subscript" and not re.fullmatch(r"\w+\[[@*0-9]+\]", text_of(c)) for c in node.children
         ):
             self._evaluates = True
