@@ -14,11 +14,14 @@ from pathlib import Path
 
 import pytest
 
+from noria.tools.listing import list_dir
 from noria.tools.place import Put, place
+from noria.tools.process import Processes
 from noria.tools.result import ToolError
+from noria.tools.run import Run
 from noria.tools.textfile import load
 from noria.tools.workspace import Workspace
-from tests.tools.helpers import soon
+from tests.tools.helpers import call, soon
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="names are exchanged at once on Linux")
 LEAST, SECONDS = 400, 20.0  # times that each is tried, and the longest that it may take
@@ -68,6 +71,18 @@ def test_what_is_read_is_what_was_judged(swapping: Path, name: str) -> None:
         with suppress(ToolError):
             seen.add(load(str(swapping / name), name).data)
     assert seen == {b"inside"}
+
+
+def test_what_is_listed_is_what_was_judged(swapping: Path) -> None:
+    """A folder that was resolved when it was one."""
+    (swapping.parent / "outside/secret").touch()
+    inside = str(swapping / "d")
+    for _ in times():
+        workspace = Workspace(str(swapping)).settled()
+        if workspace.real("d") == inside:
+            run = Run(1, call("list_dir", path="d"), workspace, Processes({}), None, [])
+            with suppress(ToolError):
+                assert list_dir.function(path="d", run=run) == "sub/\nx"
 
 
 @pytest.mark.parametrize("folder", ["d", "d/sub", "d/new"])
