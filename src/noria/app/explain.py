@@ -35,8 +35,11 @@ TEXTS: dict[str, tuple[str, str]] = {
     "cut": ("the answer was cut at the output limit, three times", "raise max_output_tokens, or ask for less at once"),
 }
 
-NAMED = ("base_url", "SSL_CERT_FILE", "the proxy", "_PROXY names")
-"""What a failure's own words name where they say what to do: no other advice stands beside that."""
+PROXIES = ("the proxy", "_PROXY names")
+ADVISED = {
+    "bad_request": ("base_url", "SSL_CERT_FILE", *PROXIES), "network": PROXIES, "auth": ("the proxy asks for a login",),
+}  # fmt: skip
+"""By reason: what a failure's own words name where they say what to do. No other advice stands beside that."""
 
 
 def explain(reason: str, detail: str, endpoint: Endpoint, wait: int = 0) -> str:
@@ -56,9 +59,7 @@ def explain(reason: str, detail: str, endpoint: Endpoint, wait: int = 0) -> str:
     said = " ".join(detail.split())[:500].rstrip(".") if reason not in ("repeated", "cut", "stopped") else ""
     if said and not said.startswith("blocked by ") and url.split("/")[2] not in said:
         said = f"{url}: {said}"
-    if reason in ("bad_request", "network") and any(word in said for word in NAMED):
-        return said
-    if "the proxy asks for a login" in said:
+    if any(word in said for word in ADVISED.get(reason, ())):
         return said
     return f"{said or what.format(**names)}: {advice.format(**names)}"
 

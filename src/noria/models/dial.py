@@ -81,7 +81,7 @@ async def _resolve(host: str, port: int) -> list[tuple[int, Address]]:
         if answer.done():
             return
         if error:
-            words = f"cannot find the host {host!r}: {error} (check base_url and the network)"
+            words = f"cannot find the host {host!r}: {error}"
             answer.set_exception(TransportError("network", words))
         else:
             answer.set_result(found)
