@@ -70,6 +70,7 @@ NOT = [
     "A maximum of 4 blocks with cache_control may be provided. Found 5.", "context deadline exceeded",
     "prompt_cache_key must be at most 64 characters", "function arguments too long",
     "The response_format schema exceeds the maximum depth of 5 levels",
+    "Token limit of this organization exceeded", "The token budget is exceeded", "Your plan allows at most 5000 tokens",
     "429 tokens are not enough for reasoning_effort", "The prompt must not be empty",
 ]  # fmt: skip
 A_WHILE = [

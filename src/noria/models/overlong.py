@@ -39,7 +39,7 @@ COUNTED = (  # that many tokens are more than are taken, in whichever words
     r"\b(?:accepts?|allows?|allowed|limit|maximum|at most|only|supports?)\b"
 )
 MEASURE = (
-    r"\btokens\b|\btoken (?:count|limit|length|budget)\b|\b(?:input|prompt|total)_tokens\b|\bcontext(?:_length)?\b|"
+    r"\btokens\b|\btoken (?:count|limit|length)\b|\b(?:input|prompt|total)_tokens\b|\bcontext(?:_length)?\b|"
     r"\bsequence length\b|\bn_ctx\b"
 )
 """What the window is measured in."""
@@ -65,6 +65,7 @@ ONE_FIELD = ("string too long", "string_above_max_length", "image", "max_tokens:
 ANOTHER = (
     r"\btools?\b|\bfunctions?\b|\bfiles?\b|\bdocuments?\b|\bpages?\b|\baudio\b|\bvideo\b|\bcharacters?\b|"
     r"\bstop sequences?\b|\blogit_bias\b|\blogprobs\b|\bcache_control\b|\bblocks\b|\bbatch\b|\bseconds?\b|"
+    r"\b(?:account|organi[sz]ation|plan|subscription|project|balance|credits?|budget|allowance)\b|"
     r"\btimed? ?out\b|\bdeadline\b|\bmemory\b|\bcontext (?:id|canceled|cancelled|deadline)\b"
 )
 """What else can be too many or too long."""

@@ -207,7 +207,7 @@ def _kind(status: int, found: Said, asked: bool) -> tuple[FailureKind, str]:
         return STATUS_KINDS[status], ""
     if "tool_use_failed" in words:
         return "server", ""  # the model's slip, seen by the provider: the same request may well succeed
-    if status != 404 and (status == 413 or overlong(words, found.param, broad=400 <= status < 500)):
+    if status != 404 and (status == 413 or overlong(words, found.param, broad=status in (400, 413, 422))):
         return "context_overflow", ""
     if status == 500 and "'loc': ('body'" in words:
         return _client_error(422, found, words)  # llama-cpp-python: what FastAPI found wrong with the request
