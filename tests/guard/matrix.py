@@ -32,7 +32,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "web_fetch": {"url": "https://docs.python.org/"}, "web_search": {"query": "a"}, "todo_write": {"items": []},
     "git_commit": {"message": "a"}, "memory_save": {"kind": "fact", "text": "a"}, "memory_search": {"query": "a"},
     "ask_user": {"questions": [{"question": "a?", "options": ["a", "b"]}]},
-    "exit_plan": {"plan": "a"},
+    "exit_plan": {"plan": "a"}, "subagent": {"name": "a", "task": "b"},
 }  # fmt: skip
 
 
@@ -83,7 +83,7 @@ class Able(msgspec.Struct, frozen=True):
 
 def rows() -> Iterator[tuple[str, str, dict[str, Any]]]:
     """What the row is called, the tool, the arguments."""
-    for name in builtin().names():
+    for name in builtin(agents=NOBODY).names():
         if name == "run_command":
             yield "`run_command`, parsed as read-only", name, {"command": "git log | head"}
             yield "`run_command`, any other", name, {"command": "make"}
@@ -98,7 +98,7 @@ def rows() -> Iterator[tuple[str, str, dict[str, Any]]]:
 
 def word(root: str, mode: PermissionMode, name: str, args: dict[str, Any], rule: RuleKind | None = None) -> str:
     """What becomes of the call, where a person can be asked; with a rule for the whole tool."""
-    tools = builtin().add(mcp__server__look).add(mcp__server__push)
+    tools = builtin(agents=NOBODY).add(mcp__server__look).add(mcp__server__push)
     box = Toolbox(tools, Workspace(root))
     rules = Rules(box.workspace.root)
     if rule:
