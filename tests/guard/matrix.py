@@ -19,6 +19,7 @@ from noria.guard.checked import Checked
 from noria.guard.gates import Gates
 from noria.guard.modes import MODES, PermissionMode
 from noria.guard.rules import RuleKind, Rules
+from noria.tools.agents import NOBODY
 from noria.tools.registry import ToolSet, builtin
 from noria.tools.schema import tool
 from noria.tools.toolbox import Toolbox
