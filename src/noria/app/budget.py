@@ -68,6 +68,10 @@ class Budget:
         tokens, cost = self._left(one)
         return max(tokens, 1) if self._tokens else 0, max(cost, 1) / 1_000_000 if self._cost else 0.0
 
+    def forget(self, one: Works) -> None:
+        """It works no more."""
+        self._told.pop(one, None)
+
     def follow(self) -> None:
         """Somebody may have spent something: what the others may spend is less by that."""
         if not (self._tokens or self._cost):

@@ -117,7 +117,11 @@ class Crew:
         while not self.asks():
             waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._waiting.append(waiter)
-            await waiter
+            try:
+                await waiter
+            finally:
+                if waiter in self._waiting:
+                    self._waiting.remove(waiter)
 
     def asks(self) -> list[fx.Decide]:
         """The calls of those at work that wait for a person, each with the id by which it is known outside."""
@@ -222,6 +226,7 @@ class Worker:
         session, self.session = self.session, None
         if session is not None:
             await session.close()
+        self._crew.budget.forget(self)
         if self._crew.working.get(self.call) is self:
             del self._crew.working[self.call]
         if self.inside:
