@@ -436,6 +436,16 @@ ROWS = [
     Row("anthropic", 404, anthropic("not_found_error", "claude-9 is not here"), "unknown_model"),
     Row("anthropic", 404, anthropic("not_found_error", "Not Found"), "bad_request"),
     Row("gemini", 404, google(404, "NOT_FOUND", "Requested entity was not found."), "unknown_model"),
+    # -- names of the request's own
+    Row("openai", 400, openai("Invalid schema for function 'monthly_quota_report': In context=('properties', 'billing'), "
+                              "schema must have a 'type' key.", "invalid_request_error", "invalid_function_parameters",
+                              "tools[0].function.parameters"), "bad_request", culprit="tools[0].function.parameters"),
+    Row("openai", 400, openai("Invalid schema for function 'moderation_flagged': 'x' is not valid", "invalid_request_error",
+                              "invalid_function_parameters", "tools[0].function.parameters"), "bad_request",
+        culprit="tools[0].function.parameters"),
+    Row("anthropic", 400, anthropic("invalid_request_error", "tools.0.custom.input_schema.properties.credits: JSON schema is "
+                                    "invalid"), "bad_request", culprit="tools.0.custom.input_schema.properties.credits"),
+    Row("anthropic", 400, anthropic("invalid_request_error", "Unknown tool `usage_limit`"), "bad_request"),
     # -- allowances, in words that speak of the rate too
     Row("whoever", 429, openai("Your monthly quota is used up"), "quota"),
     Row("whoever", 429, openai("Monthly token quota exceeded"), "quota", 5_000, headers={"retry-after": "5"}),

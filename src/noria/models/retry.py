@@ -181,7 +181,7 @@ def _kind(status: int, found: Said, asked: bool) -> tuple[FailureKind, str]:
     """The kind, and what is to blame (a parameter, `image`, `place`). `asked`: the headers ask for a wait."""
     from noria.models.overlong import for_a_time, overlong
 
-    words = found.words
+    words = found.words if status not in (400, 422) else _own(found.words)
     if status in (400, 500) and (named := _status_of(found)) in (429, 503):
         status = named  # a gateway that passes on what its provider said, under a status of its own
     if any(w in words for w in REGION) and status in (400, 401, 403, 451):
@@ -207,7 +207,7 @@ def _kind(status: int, found: Said, asked: bool) -> tuple[FailureKind, str]:
         return STATUS_KINDS[status], ""
     if "tool_use_failed" in words:
         return "server", ""  # the model's slip, seen by the provider: the same request may well succeed
-    if status != 404 and (status == 413 or overlong(words, found.param, broad=status in (400, 413, 422))):
+    if status != 404 and (status == 413 or overlong(found.words, found.param, broad=status in (400, 413, 422))):
         return "context_overflow", ""
     if status == 500 and "'loc': ('body'" in words:
         return _client_error(422, found, words)  # llama-cpp-python: what FastAPI found wrong with the request
@@ -235,6 +235,14 @@ def _client_error(status: int, found: Said, words: str) -> tuple[FailureKind, st
     if _bad_image(words):
         return "bad_request", "image"
     return "bad_request", found.param or _blamed(found.message[:LONGEST])
+
+
+def _own(words: str) -> str:
+    """A refusal's own words, where it is one of tools or their schemas: without the names that it quotes from the
+    request. A tool may be called `monthly_quota`, and a property `billing`."""
+    if not re.search(r"\bschemas?\b|\bfunctions?\b|\btools?\b|input_schema", words):
+        return words
+    return re.sub(r"(['\"`])[\w./:$-]{1,128}\1|\b[a-z_]\w*(?:\.[\w$]+|\[\d+\])+", " ", words)
 
 
 def _spent(words: str, waits: bool) -> bool:
