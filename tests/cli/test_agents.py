@@ -135,6 +135,24 @@ def test_a_person_is_asked_by_whom(house: House) -> None:
     assert "I touch." not in terminal.shown and "it is touched" in terminal.shown  # as the result of the call
 
 
+@pytest.mark.case("E04")
+def test_always_said_to_a_subagent_is_the_rule_that_was_shown(house: House) -> None:
+    """It holds in the next run, for whoever makes the same call, and no agent whose file denies it makes it."""
+    terminal = AtTerminal(house, "-p", "go")
+    terminal.see("(always) allow run_command(touch made)")
+    terminal.type("a\n")
+    assert terminal.end() == 0
+    assert '"run_command(touch made)"' in (house.home / ".noria/approved.toml").read_text()
+    (house.workspace / "made").unlink()
+    assert house.run("-p", "go").status == 0 and (house.workspace / "made").exists()
+    (house.workspace / "made").unlink()
+    define(house.home / ".noria/agents", "scout", "---\ndescription: x\ndeny: ['run_command(touch *)']\n---\nDo it.\n")
+    ran = house.run("-p", "go", "--output-format", "json")
+    assert ran.status == 0 and not (house.workspace / "made").exists()
+    assert [denial["tool"] for denial in ran.result["denials"]] == ["run_command"]
+    assert "the rule deny run_command(touch *)" in ran.result["denials"][0]["reason"]
+
+
 def test_words_instead_of_a_yes_are_the_subagents_to_read(house: House, server: ModelServer) -> None:
     terminal = AtTerminal(house)
     terminal.see("> ")
