@@ -46,7 +46,8 @@ _SHOWS = frozenset((
     "zcat", "tee", "dd", "scp", "rsync", "tar", "zip", "gzip", *_MOVES,
 ))  # fmt: skip
 _INTERPRETS = re.compile(
-    r"python[\d.]*|pypy3?|node|deno|bun|perl|ruby|php|lua\w*|tclsh|Rscript|[gmn]?awk|sed|ed|ex|vim?"
+    r"python[\d.]*|pypy3?|node|deno|bun|perl|ruby|php|lua\w*|tclsh|Rscript|[gmn]?awk|sed|ed|ex|vim?|sqlite3|psql|mysql"
+    r"|duckdb|gnuplot|gdb|expect|emacs|m4|octave|julia|pwsh|nu|osascript|cpio|pax"
 )
 _IN_SCRIPTS = re.compile(r"[\w./~+@%-]+")
 
