@@ -63,6 +63,17 @@ def test_the_record_hears_what_the_state_does_not_keep() -> None:
     assert (record.retries, record.detail, record.text, record.denials) == (0, "", "", [])
 
 
+@pytest.mark.case("I02")
+def test_where_nothing_can_go_what_did_not_fit_is_told() -> None:
+    """What the provider said of the length says more than that there is nothing to leave out."""
+    record = Record()
+    record.see(ev.Failed(1, "context_overflow", detail="9001 > 9000"), (fx.Compact(2, "overflow"),))
+    record.see(ev.Failed(2, "empty", detail="nothing can go"), ())
+    assert record.detail == "9001 > 9000"
+    record.see(ev.Failed(3, "empty", detail="no text"), ())
+    assert record.detail == "no text"
+
+
 def test_a_cost_that_is_not_known_whole_is_null() -> None:
     def cost(usage: Usage) -> float | None:
         ended = State(ended=Ended(1, "completed", usage=usage), phase=Idle("completed"))

@@ -128,7 +128,7 @@ class Record:
         self.wait = 0
         self.text = ""
         self.place = 0
-        self._goes_on = False
+        self._goes_on = self._too_long = False
         self._asked: dict[int, str] = {}  # the tool of each call that has no answer yet
         self._requests: set[int] = set()
 
@@ -159,8 +159,12 @@ class Record:
                 self._goes_on, self.wait = reply.end != "stop" and not reply.calls, 0
             case ev.Submitted():
                 self._goes_on = False
+            case ev.Compacted():
+                self._too_long = False
             case ev.Failed(detail=detail):
-                self.detail, self.wait = detail, event.retry_after
+                if not (self._too_long and event.kind == "empty"):  # nothing can go: what did not fit says more
+                    self.detail = detail
+                self.wait, self._too_long = event.retry_after, event.kind == "context_overflow"
                 if event.kind == "empty" and any(isinstance(e, fx.CallModel) for e in effects):
                     self.retries += 1  # it is asked again at once
             case ev.Decided(verdict=ev.Refuse(result=result)) | ev.Returned(result=result) if result.status == "denied":
