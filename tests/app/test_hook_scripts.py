@@ -110,6 +110,20 @@ def test_a_matcher_that_names_noria_s_tools_is_told_of_them(house: House) -> Non
     assert [told["tool_name"] for told in kept(log)] == ["run_command"]
 
 
+def test_a_guard_of_commits_is_asked_about_the_tool_that_commits(house: House) -> None:
+    """Scripts watch `git commit` in commands; what they allow or deny holds, what they rewrite cannot be read back."""
+    guard = 'grep -q "git commit -m .*fix.* -- a.txt" && { echo "tests first" >&2; exit 2; }; exit 0'
+    commit = call("git_commit", message="fix: it", paths=["a.txt"])
+    house.done(say("", commit), say("done"), hooks=[pre(guard, matcher="Bash")])
+    assert "blocked by PreToolUse hook (exit 2): tests first" in house.told[0]
+    house.done(say("", call("git_commit", message="other")), say("done"), hooks=[pre(guard, matcher="Bash")])
+    assert "hook" not in house.told[0]
+    other = {"hookEventName": "PreToolUse", "updatedInput": {"command": "git commit -m y"}}
+    rewrites = f"echo {shlex.quote(json.dumps({'hookSpecificOutput': other}))}"
+    house.done(say("", commit), say("done"), hooks=[pre(rewrites, matcher="Bash")])
+    assert "a call of git_commit cannot be rewritten in this form" in house.told[0]
+
+
 LOOPS = """
 import json, sys
 told = json.load(sys.stdin)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 from collections.abc import Iterable, Mapping
 from typing import Any, TypeAlias, cast
 
@@ -21,6 +22,7 @@ COMMON: dict[str, tuple[str, ...]] = {
     "write_file": ("Write",),
     "edit_file": ("Edit", "MultiEdit"),
     "apply_patch": ("Edit", "Write", "MultiEdit"),  # it does what each of them does
+    "git_commit": ("Bash",),  # which is what a script watches for it
     "list_dir": ("LS",),
     "glob": ("Glob",),
     "grep": ("Grep",),
@@ -35,6 +37,8 @@ COMMON: dict[str, tuple[str, ...]] = {
     "subagent": ("Agent", "Task"),
 }
 """noria's tools, each with its common names, the first of which is used when a hook is told of it."""
+AS_IT_IS = frozenset(("apply_patch", "git_commit"))
+"""Tools whose call has no such form of its own: what a hook rewrites of it cannot be read back."""
 KEYS: dict[str, dict[str, str]] = {
     "read_file": {"path": "file_path"},
     "write_file": {"path": "file_path"},
@@ -110,6 +114,16 @@ def told(
         parts = _patched(args.get("patch"), root)
         edits = [(name, {"file_path": path, **args, **parts.get(path, {})}) for path in writes]
         return edits or [(name, dict(args))]
+    if tool == "git_commit":
+        message, paths = args.get("message"), args.get("paths")
+        words = [
+            "git",
+            "commit",
+            "-m",
+            str(message),
+            *(["--", *map(str, cast("list[object]", paths))] if paths else ()),
+        ]
+        return [(name, {"command": shlex.join(words)})]
     keys = KEYS.get(tool, {})
     said = {keys.get(key, key): value for key, value in args.items()}
     if tool == "edit_file":

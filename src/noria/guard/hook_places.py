@@ -57,8 +57,8 @@ class AroundTools:
             if refusal := _refusal(hook, call, said):
                 return refusal
             if said.updated is not None and said.updated != told:
-                if form or call.name == "apply_patch":
-                    return _no_verdict(hook, call, "a patch cannot be rewritten file by file")
+                if form or (common and call.name in names.AS_IT_IS):
+                    return _no_verdict(hook, call, f"a call of {call.name} cannot be rewritten in this form")
                 written = msgspec.json.encode(self._meant(hook, call, said.updated)).decode()
                 self._note(call, f"[PreToolUse hook rewrote the arguments: {short(written, 2_000)}]\n")
             if said.context:
