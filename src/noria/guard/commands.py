@@ -120,6 +120,8 @@ class CommandLine:
         yield from self._files.redirected()
         rule = self._closed()
         if rule is None:
+            if self._line.parsed.unclear and (rule := self._files.rule) is not None:
+                yield Ruling("ask", rule, self._text, self._line.parsed.unclear)
             return
         why = _not_understood(self._line)
         if not why and (scripts := [s for r in self._line.runs for s in r.lines() if not s.perhaps]):

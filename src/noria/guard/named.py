@@ -33,6 +33,8 @@ _CHANGES = frozenset((
     "mv", "mkfifo", "mknod", "sponge", "setfacl", "chattr",
 ))  # fmt: skip
 _CHANGES_LAST = frozenset(("cp", "mv", "install", "ln", "rsync", "scp"))
+_REPLACES = frozenset(("rm", "unlink", "shred", "truncate", "tee", "patch", "dd", "sponge", *_CHANGES_LAST))
+_TAKES_SCRIPT = frozenset(("sed", "grep", "egrep", "fgrep", "awk", "gawk", "mawk", "jq"))
 _INTO = re.compile(r"-[a-zA-Z]*t|--target-directory(=.*)?")  # where these take the place that they write to first
 _GIT_CHANGES = frozenset(("checkout", "restore", "rm", "mv", "apply", "am", "clean", "reset", "stash", "switch"))
 _SEARCHES = re.compile(
@@ -64,6 +66,11 @@ class Files:
         self._rules = rules
         self._known: dict[tuple[Word, int], list[str]] = {}
         self._values = None if _sets_within(line) else Values(line.parsed, self._folders)
+
+    @property
+    def rule(self) -> Rule | None:
+        """One of the rules about paths that forbid or ask, that what is not known may be against."""
+        return next(iter((*self._reads, *self._named)), None)
 
     def _texts(self, word: Word, at: int) -> list[str] | None:
         """What a word certainly is, or one of; None where that is known only when it runs."""
@@ -112,7 +119,7 @@ class Files:
         if self._named:
             yield from self._written(name, words, at)
         if _INTERPRETS.fullmatch(name):
-            yield from self._in_script(name, words[1:])
+            yield from self._in_script(name, words[1:], at)
 
     def _read(self, running: Running, words: tuple[Word, ...]) -> Iterator[Ruling]:
         name, at = running.command.name.rpartition("/")[2], running.command.at
@@ -122,7 +129,7 @@ class Files:
             if name in _MOVES:
                 yield from self._within(self._reads, paths, f"{name} puts it elsewhere")
             known = (word.raw and "{" not in word.raw) or self._texts(word, at) is not None
-            if name in _SHOWS and not known:
+            if name in _SHOWS and not known and word is not _script(name, words):
                 text = joined(running.command.words).replace(UNKNOWN, "...")
                 yield Ruling("ask", self._reads[0], text, "which files it shows is known only when it runs")
         text = joined(running.command.words)
@@ -134,9 +141,10 @@ class Files:
             below = [p for word in words for p in self._paths(word, at) if os.path.isdir(p)]
             yield from self._within(self._reads, below or self._folders, why)
 
-    def _in_script(self, name: str, words: Sequence[Word]) -> Iterator[Ruling]:
+    def _in_script(self, name: str, words: Sequence[Word], at: int) -> Iterator[Ruling]:
         """Files that stand in the text of a script, of which nothing else is known."""
-        texts = [w.text for w in words if w.text and not _IN_SCRIPTS.fullmatch(w.text)]
+        told = [text for w in words for text in (self._texts(w, at) or [w.text])]
+        texts = [text for text in told if text and not _IN_SCRIPTS.fullmatch(text)]
         found = dict.fromkeys(t for text in (*texts, *self._line.parsed.inputs) for t in _IN_SCRIPTS.findall(text))
         for each in islice(found, NAMES):
             paths = [real(os.path.expanduser(each), folder) for folder in self._folders]
@@ -149,6 +157,9 @@ class Files:
             return
         changed = self._changed(name, operands)
         for word in changed:
+            if name in _REPLACES and self._texts(word, at) is None and not (word.raw and "{" not in word.raw):
+                text = joined(words).replace(UNKNOWN, "...")
+                yield Ruling("ask", self._named[0], text, "what it changes is known only when it runs")
             for path in self._paths(word, at):
                 yield from self._met(self._named, [path, *self._below(path)])
                 if os.path.isdir(path):
@@ -230,6 +241,15 @@ class Files:
                 for name in islice(glob.iglob(raw, root_dir=folder, include_hidden=True), NAMES):
                     found[real(name, folder)] = None
         return list(found)
+
+
+def _script(name: str, words: Sequence[Word]) -> Word | None:
+    """The word that is no file but what is looked for or done, where that is certain."""
+    if name not in _TAKES_SCRIPT or any(re.match(r"-[^-]*[ef]|--(?:ex|fi|re)", word.text) for word in words):
+        return None
+    first = next((word for word in words if not (word.fixed and word.text.startswith("-"))), None)
+    certain = first is not None and first.quoted and first.text and not first.text.startswith("-")
+    return first if certain else None
 
 
 def _parts(text: str) -> Iterator[str]:
