@@ -247,7 +247,7 @@ def test_arguments_grow_by_path() -> None:
 def test_a_call_whose_value_has_not_ended_is_not_whole(frames: list[Any]) -> None:
     """It is not run; the model is told that it was cut. The finish reason alone is not trusted."""
     made = answered(of(*(said(f) for f in frames), STOP)).reply.calls
-    assert not made[0].whole and made[0].args == "{}" and made[0].raw == '{"path":"a/lo"'
+    assert not made[0].whole and made[0].args == '{"path":"a/lo"}' and made[0].raw == '{"path":"a/lo"'
     assert all(c.whole for c in made[1:])
 
 

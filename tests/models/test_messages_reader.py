@@ -234,6 +234,25 @@ def test_another_message_in_the_middle_is_a_failure() -> None:
         assert failure.kind == "truncated" and "another message" in failure.detail
 
 
+@pytest.mark.case("B05")
+@pytest.mark.parametrize(
+    ("written", "args"),
+    [
+        ('{"path":"R.md","content":"# A\\n# ', '{"path":"R.md"}'),
+        ('{"path":"R.md","conte', '{"path":"R.md"}'),
+        ('{"path":"R.md", "content":', '{"path":"R.md"}'),
+        ('{"edits":[{"old":"a\\"}","new":"b"},{"old":"c', '{"edits":[{"old":"a\\"}","new":"b"},{}]}'),
+        ('{"path', "{}"),
+        ('{"n":[1, 2, tr', '{"n":[1, 2]}'),
+    ],
+)
+def test_of_a_call_that_was_cut_stays_what_can_be_read(written: str, args: str) -> None:
+    """It goes back to the model as far as it was whole, as the official SDK has it; it is never run."""
+    stopped = {"type": "message_delta", "delta": {"stop_reason": "max_tokens"}, "usage": {"output_tokens": 9}}
+    found = answered(of(start(), *use(0, "f", written)[:-1], stopped, {"type": "message_stop"})).reply
+    assert [(c.args, c.raw, c.whole) for c in found.calls] == [(args, written, False)] and found.end == "cut"
+
+
 def test_another_message_inside_a_call_breaks_the_calls() -> None:
     """Inside a call the two are read as the official SDK reads them: the second one's pieces go to the block of their
     number. No call of either can run, whatever its arguments look like, and none is offered to be begun early."""

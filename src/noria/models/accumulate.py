@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any, Literal
 
 import msgspec
+from msgspec.structs import replace
 
 from noria.core.content import Block, Call, End, Opaque, Reasoning, Reply, Text, make_call
 from noria.core.ports import CallDelta, CallReady, Emit, Failure, ReasoningDelta, TextDelta
@@ -346,7 +347,8 @@ class Accumulator:
             written = ""
         if slot.spoiled:
             return Call("", mended(slot.name), readable(written), written or "{}", wire_id=mended(slot.wire_id))
-        return make_call(mended(slot.name), written, wire_id=mended(slot.wire_id), cut=cut)
+        call = make_call(mended(slot.name), written, wire_id=mended(slot.wire_id), cut=cut)
+        return call if call.whole or not call.broken else replace(call, args=readable(written))
 
 
 def _only(blocks: list[Block]) -> str:

@@ -98,8 +98,9 @@ def continues(slot: Slot, wire_id: str, name: str, arguments: str) -> bool:
 
 
 def readable(text: str) -> str:
-    """The JSON object that can be read at the beginning of a text, up to its first fault; `{}` where there is none."""
-    import json  # only for a reply that was garbled on its way
+    """The JSON object that can be read at the beginning of a text, up to its first fault, and without a text that was
+    not closed; `{}` where there is none."""
+    import json  # only for a reply that was cut, or garbled on its way
 
     try:
         json.loads(text)
@@ -107,16 +108,27 @@ def readable(text: str) -> str:
     except RecursionError:
         return "{}"
     except json.JSONDecodeError as error:
-        head = text[: error.pos].rstrip().rstrip(",")
-    outside = re.sub(r'"(?:[^"\\]|\\.)*"', "", head)
+        head = text[: error.pos].rstrip()
+    for part in (head.rstrip(","), _NAMED.sub("", head)):  # the second without a name that has no value
+        closed = part + _closing(part)
+        if not object_error(closed):
+            return make_call("", closed).args
+    return "{}"
+
+
+_TEXT = r'"(?:[^"\\]|\\.)*"'
+_NAMED = re.compile(rf",?\s*{_TEXT}\s*:?$")
+
+
+def _closing(head: str) -> str:
+    """The brackets that close what is open at the end of a piece of JSON."""
     opened: list[str] = []
-    for bracket in re.findall(r"[\[{\]}]", outside):
+    for bracket in re.findall(r"[\[{\]}]", re.sub(_TEXT, "", head)):
         if bracket in "[{":
             opened.append("]" if bracket == "[" else "}")
         elif opened:
             opened.pop()
-    closed = head + "".join(reversed(opened))
-    return make_call("", closed).args
+    return "".join(reversed(opened))
 
 
 def rejoin(slots: list[Slot]) -> None:
