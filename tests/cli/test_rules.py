@@ -135,3 +135,10 @@ def test_what_would_become_of_a_call_is_told_under_the_flags_of_the_run(tmp_path
     assert "\n  it is not offered: tools names others\n" in ran.out
     ran = house.noria("config", "explain", "run_command(rm f)", "--deny", "Bash(rm *)")
     assert ran.status == 2 and "--deny: deny: Bash(rm *): there is no tool Bash" in ran.expect_one_line()
+    ran = house.noria(
+        "config", "explain", "run_command(git push && cat a; sort -o x a)", "--allow", "run_command(git *)"
+    )
+    assert (
+        "\n  cat a: no rule is about it; it only reads, but what runs before it may change what it reads\n" in ran.out
+    )
+    assert "\n  sort -o x a: no rule is about it; sort is not known to only read, so called\n" in ran.out

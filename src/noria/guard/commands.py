@@ -79,8 +79,8 @@ class CommandLine:
         exactly = self._exactly()
         why = _not_understood(self._line)
         parts: list[Part] = []
-        stands = self._stands()
-        for running, (rule, reads) in zip(self._line.runs, stands, strict=True):
+        looked = each_only_reads(self._line.parsed, self._folder, self._inside)
+        for running, (rule, reads), more in zip(self._line.runs, self._stands(), looked, strict=True):
             for each in _shown(running):
                 met = next(iter(sorted(self._met(each), key=lambda r: r.kind != "deny")), None)
                 text = _plain(each.text)
@@ -93,7 +93,10 @@ class CommandLine:
                 elif rule is not None or self._cover(each, []) is not None:
                     parts.append(Part(text, "allow", self._cover(each, []) or rule))
                 else:
-                    parts.append(Part(text, "table", None, each.unknown and f"{each.unknown} cannot be known"))
+                    reason = f"{each.unknown} cannot be known" if each.unknown else ""
+                    if each is running and not reason:
+                        reason = more or "it only reads, but what runs before it may change what it reads"
+                    parts.append(Part(text, "table", None, reason))
         for redirect in self._line.redirects():
             if redirect.writes:
                 parts.append(self._file(redirect))
