@@ -33,6 +33,11 @@ def out(tmp_path: Path) -> Path:
     return out
 
 
+def emptied(out: Path) -> None:
+    for path in out.iterdir():
+        path.unlink()
+
+
 def cloned(house: House, out: Path, more: str = "") -> None:
     """A workspace with project configuration in each form that noria reads."""
     work = house.workspace
@@ -76,9 +81,9 @@ def test_after_trust_it_is_read_and_a_changed_entry_asks_again(tmp_path: Path, o
         assert f"command for the key of model own: sh -c 'touch {out}/P4; echo key'" in told.out
         assert house.noria("trust", "list").out.startswith("trusted ")
         assert house.noria("-p", "hi").status == 0
-        assert (out / "P4").exists() and (out / "P2").exists()  # the proof that they would have run
-        (out / "P4").unlink()
-        (out / "P2").unlink()
+        ran_then = {path.name for path in out.iterdir()}  # the proof that they would have run
+        assert ran_then >= {"P1", "P2", "P4"}
+        emptied(out)
         cloned(house, out, "\n[mcp.more]\nurl = 'http://x'\n")
         ran = house.run("-p", "hi")
         assert ran.err.count("it is not as it was trusted (.noria/config.toml has changed)") == 1
@@ -99,9 +104,8 @@ def test_the_flag_is_for_one_run(tmp_path: Path, out: Path) -> None:
         house = House(tmp_path, server.url)
         cloned(house, out)
         assert house.noria("-p", "hi", "--trust").status == 0
-        assert (out / "P4").exists() and (out / "P2").exists()
-        (out / "P4").unlink()
-        (out / "P2").unlink()
+        assert {path.name for path in out.iterdir()} >= {"P1", "P2", "P4"}
+        emptied(out)
         assert "is not read" in house.run("-p", "hi").err
         assert list(out.iterdir()) == []
 
