@@ -271,8 +271,12 @@ def test_a_home_that_is_worked_in_keeps_what_shells_run(base: Path) -> None:
     place = Place(base / "one", "true")
     home = place.home
     (home / ".bashrc").write_text("true\n")
-    (home / ".local/bin").mkdir(parents=True)
-    found = plan(str(home), env=place.env)
+    for folder in (".local/bin", "go/bin", "project/.venv/bin"):
+        (home / folder).mkdir(parents=True)
+    (home / "project/.venv/pyvenv.cfg").touch()
+    path = f"{home}/go/bin:{home}/project/.venv/bin:{place.env['PATH']}"
+    found = plan(str(home), env=place.env | {"PATH": path})
+    assert found.how(f"{home}/go/bin/ls") == "read" and found.how(f"{home}/project/.venv/bin/x") == "write"
     box = Sandbox(lambda: found, ("bubblewrap",))
     try:
         place.inside(box, f"cd {home}; echo x >> .bashrc; echo x > .local/bin/ls; mv .bashrc b; echo x > other")

@@ -32,7 +32,8 @@ CLOSING = frozenset({"PreToolUse", "PreModelRequest"})
 
 class Hook(msgspec.Struct, frozen=True, kw_only=True):
     """One hook. `name`: what it is called before people and the model; `origin`: where it was configured. `on_error`:
-    what it means that it gave no verdict; None: what its event says."""
+    what it means that it gave no verdict; None: what its event says. `speaks_common`: its script knows tools by the
+    common names, which counts where its matcher does not say."""
 
     event: str
     run: Handler

@@ -132,10 +132,8 @@ def plan(
     made = list[Made]()
     for folder in folders:
         if folder == real_home or real_home.startswith(folder.rstrip("/") + "/"):
-            for name in AT_HOME:
-                path = os.path.join(real_home, name)
-                if os.path.exists(path) and not os.path.islink(path):
-                    places.setdefault(path, "read")
+            for path in _started(real_home, env.get("PATH", "")):
+                places.setdefault(path, "read")
         places |= _own_settings(folder, made)
     found = Repositories(folders, real_home)
     places |= {path: how for path, how in found.places.items() if places.get(path) != "hidden"}
@@ -207,6 +205,20 @@ def _resolvers() -> Iterator[str]:
     """What names are resolved by, where that is in a folder that is hidden."""
     for path in ("/etc/resolv.conf", "/etc/hosts", "/etc/nsswitch.conf"):
         yield os.path.realpath(path)
+
+
+def _started(home: str, path: str) -> Iterator[str]:
+    """What in a home is run or believed whenever something starts: AT_HOME, and the folders of PATH that are no virtual
+    environment's."""
+    for name in AT_HOME:
+        found = os.path.join(home, name)
+        if os.path.exists(found) and not os.path.islink(found):
+            yield found
+    for folder in path.split(":"):
+        real = os.path.realpath(folder) if os.path.isabs(folder) else ""
+        virtual = os.path.exists(os.path.join(os.path.dirname(real), "pyvenv.cfg"))
+        if real.startswith(f"{home}/") and os.path.isdir(real) and not virtual:
+            yield real
 
 
 def _own_settings(folder: str, made: list[Made]) -> dict[str, How]:
