@@ -9,7 +9,7 @@ import pytest
 from noria.core.events import Continued
 from noria.core.ports import TextDelta
 from noria.core.state import State
-from noria.runtime.bus import Bus, Happened, Lagged, Notice, Observed
+from noria.runtime.bus import Bus, Delegated, Happened, Lagged, Notice, Observed, Within
 
 
 async def _read(bus_items: list[Observed], limit: int) -> list[Observed]:
@@ -33,6 +33,13 @@ def test_a_slow_reader_loses_deltas_first_and_is_told() -> None:
     seen = asyncio.run(_read([*kept, *[TextDelta(1, "x")] * 10, kept[0]], 3))
     assert seen[0] == Lagged(11)  # ten deltas, and the oldest item to make room for an event
     assert seen[1:] == [kept[1], kept[2], kept[0]]
+
+
+def test_of_what_a_subagent_does_deltas_are_lost_first_too() -> None:
+    kept: list[Observed] = [Within("c1_0", "scout", "s", Happened(k, Continued(), State())) for k in range(3)]
+    begun = Delegated("c1_0", "scout", "s", State())
+    seen = asyncio.run(_read([*kept, *[Within("c1_0", "scout", "s", TextDelta(1, "x"))] * 10, begun], 3))
+    assert seen == [Lagged(11), kept[1], kept[2], begun]
 
 
 def test_a_reader_that_never_reads_costs_its_bound_and_nothing_else() -> None:
