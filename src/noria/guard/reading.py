@@ -42,7 +42,7 @@ _BAD: dict[str, Bad] = {
     "sort": Bad(("output", "temporary-directory", "compress-program", "files0-from"), "oT"),
     "uniq": Bad(operands=1),
     "tree": Bad(("output",), "oRl"),
-    "file": Bad(("compile", "magic-file", "uncompress"), "CmzZ"),
+    "file": Bad(("compile", "magic-file", "preserve-date", "uncompress"), "CmpzZ"),
     "rg": Bad(("pre", "pre-glob", "hostname-bin", "search-zip", "follow"), "zL"),
     "fd": Bad(("exec", "exec-batch", "follow"), "xXL"),
     "fdfind": Bad(("exec", "exec-batch", "follow"), "xXL"),
