@@ -48,7 +48,7 @@ def swapping(tmp_path: Path) -> Iterator[Path]:
         pytest.skip("this file system cannot exchange names")
     process = subprocess.Popen([sys.executable, "-c", SWAP], cwd=work)
     try:
-        assert soon(lambda: not (work / "d").is_symlink()) and soon(lambda: (work / "d").is_symlink())
+        assert soon(lambda: (work / "d").is_symlink(), 30) and soon(lambda: not (work / "d").is_symlink(), 30)
         yield work
     finally:
         process.kill()
