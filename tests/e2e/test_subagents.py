@@ -168,6 +168,7 @@ def test_one_signal_ends_all_of_them(tmp_path: pathlib.Path, number: signal.Sign
             check_history(server.requests[-1])
             told = [m["content"] for m in server.requests[-1]["messages"] if m["role"] == "tool"]
             assert len(told) == 10 and all("nterrupted" in t for t in told), told
+            assert sum("its outcome is unknown" in t for t in told) == 8, "those that waited say that nothing was done"
             assert [s[3] for s in sessions(place) if s[1]] == ["interrupted"] * 8
 
 

@@ -25,7 +25,7 @@ class Some(msgspec.Struct, frozen=True):
         """One for each."""
         return [f"{name}: for this" for name in self.names]
 
-    def start(self, run: Run, name: str, task: str) -> Launched:
+    async def start(self, run: Run, name: str, task: str) -> Launched:
         """Never reached here."""
         raise AssertionError
 

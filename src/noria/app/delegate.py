@@ -75,7 +75,7 @@ class Crew:
         """The session, once its parts are there."""
         self.house, self.store, self.servers, self.offers = house, store, servers, offers
         self.outputs = outputs.folder if outputs is not None else ""
-        self.budget = Budget(house.driver, self.settings, lambda: [w for w in self.working.values() if w.inside])
+        self.budget = Budget(house.driver, self.settings, lambda: list(self.working.values()))
 
     async def take_up(self) -> None:
         """The rules that a person said for the session where one of its subagents asked, in an earlier run."""
@@ -91,8 +91,8 @@ class Crew:
         """A line for each agent."""
         return [f"{name}: {entry.definition.description}" for name, entry in self._entries.items()]
 
-    def start(self, run: Run, name: str, task: str) -> Worker:
-        """The agent, ready to begin. Raises ToolError."""
+    async def start(self, run: Run, name: str, task: str) -> Worker:
+        """The agent, ready to begin, once there is room for it: until then nothing was done. Raises ToolError."""
         entry = self._entries.get(name)
         if entry is None:
             raise ToolError(f"there is no agent {safe(name)[:80]!r}: they are {', '.join(self._entries)}")
@@ -101,6 +101,7 @@ class Crew:
         self._begun += 1
         if self._begun > MANY:
             raise ToolError(f"{MANY} agents were started in this turn, and no more may be: do the rest yourself")
+        await self.room.acquire()
         return Worker(self, entry, run, task)
 
     # -- those at work -------------------------------------------------------------------------------------------
@@ -185,7 +186,7 @@ class Worker:
         self.effect, self.call, self.name = run.effect, run.call.id, entry.definition.name
         self.session: Session | None = None
         self.id = f"{crew.house.id or 'memory'}.{run.effect}"  # until it has one of its own
-        self.inside = False  # whether it takes up room
+        self._inside = True  # it takes up room
         self._stirred = asyncio.Event()
         self.over = asyncio.Event()  # it rests, for good
         self._again = any(
@@ -197,8 +198,6 @@ class Worker:
     async def run(self) -> Result:
         """Let it work; its answer."""
         self._crew.working[self.call] = self
-        await self._crew.room.acquire()
-        self.inside = True
         try:
             result = await self._work()
         except ToolError as error:
@@ -229,8 +228,8 @@ class Worker:
         self._crew.budget.forget(self)
         if self._crew.working.get(self.call) is self:
             del self._crew.working[self.call]
-        if self.inside:
-            self.inside = False
+        if self._inside:
+            self._inside = False
             self._crew.room.release()
         self._crew.stir()
 

@@ -32,8 +32,8 @@ class Agents(Protocol):
         """A line for each agent: its name, and when it is to be used."""
         ...
 
-    def start(self, run: Run, name: str, task: str) -> Launched:
-        """The agent with its task, at work once it is let go. Raises ToolError."""
+    async def start(self, run: Run, name: str, task: str) -> Launched:
+        """The agent with its task, at work once it is let go; waits until there is room for it. Raises ToolError."""
         ...
 
 
@@ -46,7 +46,7 @@ class Nobody(msgspec.Struct, frozen=True):
         """None."""
         return []
 
-    def start(self, run: Run, name: str, task: str) -> Launched:
+    async def start(self, run: Run, name: str, task: str) -> Launched:
         """Raises ToolError."""
         raise ToolError(self.off)
 
@@ -65,7 +65,7 @@ async def subagent(
     """Have an agent do a task of its own and answer."""
     if not task.strip():
         raise ToolError("the task is empty: say what is to be done, and what the answer has to hold")
-    return agents.start(run, name, task)
+    return await agents.start(run, name, task)
 
 
 @tool(read_only=True, off=OFF)
