@@ -10,7 +10,7 @@ import pytest
 from noria.app import trust
 from noria.app.config import load
 from noria.app.settings import Options
-from noria.app.trust import asks_for, give, judge, listed, look, remove
+from noria.app.trust import asks_for, give, judge, listed, look, named_files, remove
 from noria.core.errors import UsageError
 
 CONFIG = """\
@@ -72,6 +72,34 @@ def test_a_word_is_bound_to_every_file_that_counts(work: Path, tmp_path: Path, p
     assert standing(work, data) == "trusted"
     (work / path).unlink()
     assert standing(work, data) == ("nothing" if path.endswith("config.toml") else "changed")
+
+
+@pytest.mark.case("E05")
+@pytest.mark.parametrize(
+    ("command", "named"),
+    [
+        ("sh -c 'python3 tools/a.py --x'", ["tools/a.py"]),
+        ("cd tools && ./a.py", ["tools/a.py"]),
+        ("""bash -c "cd tools; sh -c './a.py'" """, ["tools/a.py"]),
+        ("make -C tools", []),
+        ("python3 -m tools.a", ["tools/a.py"]),
+        ("python3 -m tools", ["tools/__main__.py"]),
+        ("node tools", ["tools/__main__.py"]),
+        ("env A=1 PATH=x tools/a.py", ["tools/a.py"]),
+        ("run --file=tools/a.py", ["tools/a.py"]),
+        ('"${CLAUDE_PROJECT_DIR}"/tools/a.py', ["tools/a.py"]),
+        ("$NORIA_PROJECT_DIR/tools/a.py", ["tools/a.py"]),
+        ("cat ../x /etc/passwd", []),
+        ("true", []),
+        ("test -f tools/a.py && tools/a.py | tee out", ["tools/a.py"]),
+        ("uv run tools/a.py", ["tools/a.py"]),
+    ],
+)
+def test_what_a_command_names_is_found(work: Path, command: str, named: list[str]) -> None:
+    (work / "tools").mkdir()
+    for name in ("a.py", "__main__.py"):
+        (work / "tools" / name).write_text("print()\n")
+    assert {os.path.relpath(path, work) for path in named_files(command, str(work))} == set(named)
 
 
 def test_a_new_file_changes_it_and_a_no_is_kept_as_well(work: Path, tmp_path: Path) -> None:

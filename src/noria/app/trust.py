@@ -7,6 +7,7 @@ the configuration means to a run. Whatever cannot be read for certain is not tru
 from __future__ import annotations
 
 import os
+import re
 import stat
 import time
 from collections.abc import Iterator, Mapping
@@ -23,6 +24,8 @@ AGENTS = f"{FOLDER}/agents"
 MANY = 2_000  # files that are looked at
 MUCH = 32 << 20  # bytes of all of them
 SHOWN = 40  # lines of what is asked for
+RUN = ("__main__.py", "index.js", "index.mjs", "index.cjs", "index.ts", "main.go")  # of a folder that is run
+_RUNS = re.compile(r"python[\d.]*|node|bun|deno|tsx|ts-node|run")
 
 Standing: TypeAlias = Literal["nothing", "unknown", "changed", "refused", "trusted"]
 """`nothing`: there is no configuration. `changed`: it is not what a person said yes to. `refused`: a person said no."""
@@ -237,16 +240,34 @@ def _named(text: str, workspace: str) -> list[str]:
 
 
 def named_files(command: str, workspace: str) -> Iterator[str]:
-    """The files of the workspace that a command line names, by their paths."""
+    """The files of the workspace that a command line names, by their paths: also within quotes (`sh -c "./a.sh"`), from
+    another folder that it goes to (`cd tools && ./a.sh`), as a module (`python -m tools.a`), or as a folder that is run
+    (`node tools`)."""
+    inside = f"{workspace.rstrip('/')}/"
+    bases, before = [workspace], ""
+    for word in _inner(command):
+        names = [word, word.partition("=")[2]]
+        names = [each.partition("/")[2] if each.startswith("$") else each for each in names]  # $CLAUDE_PROJECT_DIR/a.sh
+        if before == "-m":
+            names += [f"{word.replace('.', '/')}{ending}" for ending in (".py", "/__main__.py")]
+        elif _RUNS.fullmatch(os.path.basename(before)):
+            names += [os.path.join(word, name) for name in RUN]
+        paths = [
+            os.path.normpath(os.path.join(base, os.path.expanduser(name)))
+            for base in bases for name in names if name and "\0" not in name
+        ]  # fmt: skip
+        yield from (path for path in paths if path.startswith(inside) and os.path.isfile(path))
+        if before in ("cd", "pushd", "-C", "--directory", "--cwd"):
+            bases += [path for path in paths if path.startswith(inside) and os.path.isdir(path)]
+        before = word
+
+
+def _inner(command: str, deep: int = 3) -> Iterator[str]:
+    """The words of a command line, and of the lines that are words in it."""
     for word in _words(command):
-        for each in (word, word.partition("=")[2]):
-            if each.startswith("$"):  # $CLAUDE_PROJECT_DIR/check.sh
-                each = each.partition("/")[2]
-            if not each or "\0" in each:
-                continue
-            path = os.path.normpath(os.path.join(workspace, os.path.expanduser(each)))
-            if path.startswith(f"{workspace.rstrip('/')}/") and os.path.isfile(path):
-                yield path
+        yield word
+        if deep and any(c in word for c in " \t\n;&|"):
+            yield from _inner(word, deep - 1)
 
 
 def _words(command: str) -> list[str]:
