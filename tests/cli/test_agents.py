@@ -259,3 +259,11 @@ def test_sessions_of_subagents_are_in_no_list(house: House) -> None:
         refused = house.run("-p", "go", *flags)
         assert refused.status == 2 and f"session {child} is a subagent's" in refused.expect_one_line()
     assert house.run("-p", "and?", "-c", "--output-format", "json").result["session"] == stream[0]["session"]
+
+
+def test_the_debug_log_has_its_requests_and_events(house: House, tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    assert house.run("-p", "go", "--permission-mode", "goal", "--debug", str(log)).status == 0
+    text = log.read_text()
+    assert text.count("status 200 after") == 4, text
+    assert ": subagent scout, session " in text and " scout (c1_0): event 2 submitted" in text

@@ -17,7 +17,7 @@ from noria.core.ports import CallDelta, ReasoningDelta, TextDelta
 from noria.guard.masks import masked
 from noria.models.errors import TransportError
 from noria.models.transport import Transport
-from noria.runtime.bus import Discarded, Happened, Lagged, Notice, Observed
+from noria.runtime.bus import Delegated, Discarded, Happened, Lagged, Notice, Observed, Within
 
 if TYPE_CHECKING:
     from noria.core.events import Event
@@ -32,6 +32,7 @@ class Log:
         self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
         self._first: dict[int, float] = {}
         self._asked: dict[int, float] = {}
+        self._parts: dict[str, Part] = {}
 
     def line(self, text: str) -> None:
         """One line."""
@@ -55,6 +56,13 @@ class Log:
                 self.line(f"notice ({level}): {text}")
             case Lagged(dropped=dropped):
                 self.line(f"{dropped} items were left out")
+            case Delegated(call=call, agent=agent, session=session):
+                self.line(f"call {call}: subagent {agent}, session {session}")
+                self._parts[call] = Part(self, f"{agent} ({call})")
+            case Within(call=call, item=within) if call in self._parts:
+                self._parts[call].see(within)
+            case Within():
+                pass
             case Happened(seq=seq, event=event, effects=effects):
                 self.line(f"event {seq} {_event(event)}{self._took(event)}{_effects(effects)}")
                 for effect in effects:
@@ -71,6 +79,21 @@ class Log:
     def close(self) -> None:
         """Let go of the file."""
         os.close(self._fd)
+
+
+class Part(Log):
+    """The lines of a subagent, among those of whom it works for."""
+
+    def __init__(self, above: Log, name: str) -> None:
+        self._above, self._name = above, name
+        self._first, self._asked, self._parts = {}, {}, {}
+
+    def line(self, text: str) -> None:
+        """One line, with its name."""
+        self._above.line(f"{self._name}: {text}")
+
+    def close(self) -> None:
+        """The file is not its own."""
 
 
 class TracedTransport(Transport):
