@@ -135,6 +135,30 @@ def test_before_a_tool(tmp_path: Path, command: str, allowed: bool, files: tuple
 
 
 @beside
+def test_a_guard_whose_matcher_says_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It tests for the tool itself, by the name that it knows."""
+    monkeypatch.setattr(sys.modules[__name__], "_on", lambda event: "")
+    code = 'import json, sys; sys.exit(2 if json.load(sys.stdin)["tool_name"] == "Bash" else 0)'
+    ours, theirs = both(tmp_path, {"PreToolUse": f"{sys.executable} -c '{code}'"}, allowed=True)
+    assert ours.files == theirs.files == ()
+
+
+@beside
+def test_at_the_stop_the_history_can_be_read(tmp_path: Path) -> None:
+    """A loop that goes on until the last reply says that it is done."""
+    code = (
+        "import json, sys\n"
+        "lines = [json.loads(x) for x in open(json.load(sys.stdin)['transcript_path'])]\n"
+        "said = [c.get('text', '') for x in lines if x.get('message', {}).get('role') == 'assistant'\n"
+        "        for c in x['message']['content']]\n"
+        "if 'done 1' not in said: print('again', file=sys.stderr); sys.exit(2)\n"
+    )
+    (tmp_path / "loop.py").write_text(code)
+    ours, theirs = both(tmp_path, {"Stop": f"{sys.executable} {tmp_path}/loop.py"}, allowed=True, more=4)
+    assert ours.requests == 3 and theirs.requests in (3, 4)  # its file may be a reply behind
+
+
+@beside
 def test_without_a_hook_an_unallowed_command_runs_in_neither(tmp_path: Path) -> None:
     ours, theirs = both(tmp_path, {}, allowed=False, commands=(f'{sys.executable} -c \'open("ran", "w")\'',))
     assert ours.files == theirs.files == ()
