@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from noria.guard.sandbox import Sandbox
-from noria.guard.sandbox_git import is_placeholder
+from noria.guard.sandbox_git import WRITABLE, is_placeholder
 from noria.guard.sandbox_places import Plan, plan
 from tests.guard.escapes import Start
 from tests.guard.test_escapes import _can
@@ -235,6 +235,17 @@ def test_work_in_submodules_and_work_trees_goes_on(base: Path) -> None:
             assert "read-only" in here.inside(inside, "echo x > .git").lower() and here.outside("git log -1")
         finally:
             inside.close()
+
+
+def test_of_very_many_repositories_some_can_only_be_read(tmp_path: Path) -> None:
+    """So that it does not take seconds to keep them."""
+    for number in range(WRITABLE + 20):
+        (tmp_path / f"r{number:03}/.git/objects").mkdir(parents=True)
+        (tmp_path / f"r{number:03}/.git/HEAD").touch()
+    found = plan(str(tmp_path), env={"HOME": "/nonexistent", "PATH": ""})
+    assert found.how(str(tmp_path / "r000/.git/index")) == "write"
+    assert found.how(str(tmp_path / "r000/.git/config")) == "read"
+    assert found.how(str(tmp_path / f"r{WRITABLE + 19:03}/.git/index")) == "read"
 
 
 def test_what_stands_in_goes_with_the_last_sandbox(base: Path) -> None:

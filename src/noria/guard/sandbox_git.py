@@ -30,6 +30,7 @@ SKIPPED = frozenset((
 ))  # fmt: skip
 """Where programs fetch what others wrote, repositories too, and must be able to remove it."""
 INSIDE = 12  # folders that the repository of a submodule may lie deep, and files of configuration include each other
+WRITABLE = 100  # repositories that commands can commit to; the others can only be read, which takes a mount each
 _KEPT = ("config", "config.worktree", "commondir", "hooks", "worktrees", "modules")
 _STICKY = 0o1000
 
@@ -121,6 +122,9 @@ class Repositories:
         if links:
             self.places[path] = "read"
             self.places |= {real: "read" for each in links if self._within(real := os.path.realpath(each))}
+            return
+        if len(self._seen) > WRITABLE:
+            self.places[path] = "read"
             return
         self.places[path] = "write"
         self._keep(os.path.join(path, "hooks"), None)
