@@ -277,6 +277,18 @@ def test_lines_that_will_not_do_are_told_and_left_aside(house: House, server: Mo
     assert "line 1 of stdin is none of prompt, interrupt, decision, tool_result" in err and "Traceback" not in err
 
 
+def test_what_is_null_says_nothing(house: House, server: ModelServer) -> None:
+    """Clients that write every key of theirs, also those that they have no word for."""
+    server.script = [{"calls": [["run_command", {"command": "touch made"}]]}, {"text": "Done."}]
+    talk = Talk(house)
+    talk.raw(b'{"type":"prompt","text":"do it","mode":null,"images":null}\n')
+    asked = talk.until("approval")
+    decision = {"type": "decision", "id": asked["id"], "allow": True, "reason": None, "remember": None, "mode": None}
+    talk.raw(json.dumps(decision).encode() + b"\n")
+    status, lines, _ = talk.end()
+    assert (status, lines[-1]["text"], (house.workspace / "made").exists()) == (0, "Done.", True)
+
+
 def test_a_line_without_an_end_counts(house: House, server: ModelServer) -> None:
     server.script = []
     talk = Talk(house)

@@ -50,11 +50,19 @@ class ResultLine(msgspec.Struct, tag="tool_result"):
 
 
 Line: TypeAlias = PromptLine | InterruptLine | DecisionLine | ResultLine
-_decoder = msgspec.json.Decoder(Line)
 
 QUESTION = "ask_user"  # a call that a person answers, and that is never run
 
 Submit: TypeAlias = Callable[[str, Literal["steer", "follow_up"]], Awaitable[None]]
+
+
+def _read(raw: bytes) -> Line:
+    """A line. A key that is null says nothing, as if it were not there: many clients write all of theirs. Raises
+    MsgspecError."""
+    found = msgspec.json.decode(raw)
+    if isinstance(found, dict):
+        found = {key: value for key, value in found.items() if value is not None}
+    return msgspec.convert(found, Line)
 
 
 class Conversation:
@@ -135,7 +143,7 @@ class Conversation:
         if not raw.strip().removeprefix(b"\xef\xbb\xbf"):
             return
         try:
-            line = _decoder.decode(raw.removeprefix(b"\xef\xbb\xbf"))
+            line = _read(raw.removeprefix(b"\xef\xbb\xbf"))
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:
             kinds = "prompt, interrupt, decision, tool_result"
             await self._notice(f"line {self._number} of stdin is none of {kinds} ({error}): left aside", "error")
