@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import random
+import time
 from collections.abc import Coroutine
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -13,6 +17,7 @@ from noria.app.approvals import Answer, Approval, put
 from noria.app.build import Brought
 from noria.app.session import Session, Which
 from noria.app.settings import HookEntry
+from noria.core.errors import IllegalEvent
 from noria.core.ports import ModelRequest
 from noria.core.transcript import Prompt, Step
 from noria.guard.modes import MODES, PermissionMode, stricter
@@ -21,6 +26,7 @@ from noria.runtime.bus import Notice, Within
 from noria.sessions.memory import MemoryJournal
 from tests.app.crew import COST, Cast, agent, ask, results, settings
 from tests.app.test_hooked import keeps, kept
+from tests.e2e.run import processes_with
 
 T = TypeVar("T")
 MEMORY = Which("memory")
@@ -581,3 +587,40 @@ def test_two_that_write_one_file_do_it_one_after_the_other(tmp_path: Path) -> No
     stale = [name for name, result in told.items() if result.startswith("ERROR: ")]
     assert len(stale) == 1 and "changed" in told[stale[0]], told
     assert text == f"by {'b' if stale == ['a'] else 'a'}\n" * 1_000
+
+
+# -- interrupted at any instant ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_interrupted_at_any_instant_nothing_is_left_and_the_next_prompt_works(tmp_path: Path, seed: int) -> None:
+    """While some wait for room, some for a person, some for a claim, some at commands: no process, no claim, no room is
+    left taken. `python -m benchmarks.interrupt` measures how long it takes."""
+    chance, mark = random.Random(seed), f"noria-any-{os.getpid()}-{seed}"
+    many, mode = chance.randrange(1, 12), chance.choice(["goal", "default"])
+    command = call("run_command", command=f"exec -a {mark} sleep 5")
+    own = [command] if chance.random() < 0.3 else []
+    cast = Cast(say("", *(ask(task=str(k)) for k in range(many)), *own), "next", "next", delay=0.003)
+    for k in range(many):
+        runs = [call("run_command", command=f"exec -a {mark} sleep 0.0{chance.randrange(1, 6)}") for _ in range(6)]
+        cast.has(f"scout: {k}", *[each if chance.random() < 0.5 else call("list_dir") for each in runs], "done")
+
+    async def work() -> None:
+        which = chance.choice([Which(), MEMORY])
+        async with await Session.open(settings(tmp_path, mode=mode), which, model=cast, can_ask=mode == "default") as s:
+            await s.submit("go")
+            until = time.monotonic() + chance.random() * 0.6
+            while time.monotonic() < until:
+                if chance.random() < 0.3 and (asks := s.asks()):
+                    with suppress(IllegalEvent):  # it may have been answered by what was said of another
+                        await s.say(chance.choice(asks), Answer(chance.random() < 0.7))
+                await asyncio.sleep(0.005)
+            await s.interrupt()
+            await s.rest()
+            await s.ended()
+            assert processes_with(mark) == [] and not s._house.driver.claims.busy
+            crew = s._house.crew
+            assert crew is not None and not crew.working and not crew.room.locked()
+            assert (await s.run("again")).outcome == "completed"
+
+    run(work())
