@@ -79,20 +79,21 @@ def test_the_first_request_has_room_for_every_tool_that_can_work(tmp_path: pathl
 def test_agents_cost_a_run_that_has_none_nothing(tmp_path: pathlib.Path) -> None:
     """Its first request is the same to the byte, whether or not there is a folder for them; with some it has room."""
     requests: list[str] = []
-    for files in (None, [], ["one", "two", "three"]):
+    for files in (None, [], [f"agent{k}" for k in range(30)]):
         with ModelServer([{"text": "done"}]) as server:
             place = Place(tmp_path / str(len(requests)), server.url)
             if files is not None:
                 (place.home / "agents").mkdir()
             for name in files or ():
-                text = f"---\ndescription: {name * 30}\n---\nDo it.\n"
+                text = f"---\ndescription: {name * 15}\n---\nDo it.\n"
                 (place.home / f"agents/{name}.md").write_text(text)
             place.work = tmp_path / "work"
             place.work.mkdir(exist_ok=True)
             assert place.run("go")[0] == 0
-            requests.append(json.dumps({k: v for k, v in server.requests[0].items() if not k.startswith("_")}))
+            request = {k: v for k, v in server.requests[0].items() if not k.startswith("_")}
+            requests.append(json.dumps(request, separators=(",", ":")))
     assert requests[0] == requests[1] and "subagent" not in requests[0]
-    assert "subagent" in requests[2] and len(requests[2]) <= 10_500
+    assert "- more: see agent_list" in requests[2] and len(requests[2]) <= 10_000, len(requests[2])
 
 
 def test_the_environment_of_the_tests_is_not_noria_s_own() -> None:

@@ -17,7 +17,7 @@ from noria.tools.schema import Deps, tool
 APART = Claims(apart=True)
 OFF = "no agents are defined here"
 ITSELF = "a subagent starts no other: do the work yourself, and give what you found as your answer"
-TOLD = 2_000  # characters of the agents' descriptions that are sent with every request
+TOLD = 700  # characters of the agents' descriptions that are sent with every request
 
 
 class Agents(Protocol):
