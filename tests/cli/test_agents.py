@@ -13,7 +13,10 @@ from noria.testing import ModelServer, Turn
 from tests.cli.kit import House
 from tests.cli.test_asking import AtTerminal
 from tests.cli.test_converse import LINES, Talk
+from tests.cli.test_mcp import decision, guard
+from tests.cli.test_mcp import house as servers
 from tests.e2e.test_subagents import cast, send
+from tests.mcp.plans import Plan, text, tool
 
 STREAM = ("--output-format", "stream-json")
 
@@ -267,3 +270,32 @@ def test_the_debug_log_has_its_requests_and_events(house: House, tmp_path: Path)
     text = log.read_text()
     assert text.count("status 200 after") == 4, text
     assert ": subagent scout, session " in text and " scout (c1_0): event 2 submitted" in text
+
+
+# -- with servers ------------------------------------------------------------------------------------------------
+
+
+def test_servers_are_its_parents(tmp_path: Path) -> None:
+    """One process for all; its tools are a subagent's where its file lets it have them, and a hook that is a tool of a
+    server is asked about its calls."""
+    allow = text("", structuredContent=decision("allow"))
+    plan = Plan(tmp_path, tools=[tool("look"), tool("check")], answers={"check": [allow], "look": [text("seen")]})
+    looks: list[Turn] = [
+        {"calls": [["mcp__x__look", {}], ["run_command", {"command": "touch ran"}]]},
+        {"text": "saw it"},
+    ]
+
+    def theirs(task: str, step: int) -> Turn:
+        return looks[step]
+
+    with ModelServer(cast(once(send("look"), {"text": "all done"}), theirs)) as server:
+        place = servers(tmp_path, plan.config() + guard(matcher="mcp__x__look"), server.url)
+        define(place.home / ".noria/agents", "scout", "---\ndescription: x\ntools: mcp__x__*\n---\nDo it.\n")
+        ran = place.run("-p", "go", "--permission-mode", "goal")
+        assert ran.status == 0, ran.err
+        asked = [r for r in server.requests if "You are scout" in r["messages"][0]["content"]]
+        assert [t["function"]["name"] for t in asked[0]["tools"]] == ["mcp__x__check", "mcp__x__look"]
+        told = [m["content"] for m in asked[-1]["messages"] if m["role"] == "tool"]
+        assert "seen" in told[0] and told[1].startswith("ERROR: unknown tool 'run_command'")
+    assert len(plan.pids) == 1 and plan.calls("check")[0]["agent_type"] == "scout"
+    assert not Path(f"/proc/{plan.pids[0]}").exists()
