@@ -44,6 +44,14 @@ def until(true: Callable[[], bool], seconds: float = 30.0) -> None:
         time.sleep(0.02)
 
 
+def test_a_hook_that_is_told_in_its_script_s_words_is_listed_so(tmp_path: pathlib.Path) -> None:
+    place = house(tmp_path, "".join(hook("PreToolUse", "./guard.py", matcher=m) for m in ("*", "Bash", "run_command"))
+                  + hook("PreToolUse", "true") + hook("Stop", "./guard.py"))  # fmt: skip
+    (place.workspace / "guard.py").write_text("if told['tool_name'] == 'Bash': pass\n")
+    said = ["by the names that its script uses" in line for line in place.noria("hooks").out.splitlines()]
+    assert said == [True, False, False, False, False]
+
+
 def test_the_hooks_are_listed_with_where_they_come_from(tmp_path: pathlib.Path) -> None:
     place = house(tmp_path, hook("PreToolUse", "./check.sh", matcher="run_command", timeout=5)
                   + "[[hooks]]\nevent = 'Stop'\nurl = 'https://me:hush@example.org/stop?key=hush'\n"

@@ -17,6 +17,10 @@ from noria.app.sources import Source
 from noria.core.errors import UsageError
 
 
+TOOLS = ("PreToolUse", "PermissionRequest", "PostToolUse", "PostToolUseFailure")
+"""Events of a tool."""
+
+
 class Hook(msgspec.Struct, frozen=True):
     """A hook that is a function of the program itself: `noria.Agent(hooks=[Hook("PreToolUse", guard)])`.
 
@@ -112,24 +116,26 @@ def listing(options: Options, env: Mapping[str, str]) -> list[Listed]:
     from noria.app.config import folder, gather, read
     from noria.app.sources import read_file
 
-    found = read(options, env)
+    found, root = read(options, env), folder(options.workspace)
     lines = [
-        _listed(entry, origin, found.config.mcp, trusted=True)
+        _listed(entry, origin, found.config.mcp, root, trusted=True)
         for entry, origin in zip(found.config.hooks, _origins(found.sources), strict=True)
     ]
-    own = os.path.join(folder(options.workspace), ".noria", "config.toml")
+    own = os.path.join(root, ".noria", "config.toml")
     if os.path.isfile(own) and not any(os.path.abspath(s.name) == own for s in gather(options, env).sources if s.file):
         try:
             table = read_file(own, env, must=True).table.get("hooks", [])
             entries = msgspec.convert(table, list[HookEntry])
         except (UsageError, msgspec.ValidationError) as error:
             raise UsageError(f"{own}: {str(error).splitlines()[0]}") from None
-        lines += [_listed(entry, own, (), trusted=False) for entry in entries]
+        lines += [_listed(entry, own, (), root, trusted=False) for entry in entries]
     return lines
 
 
-def _listed(entry: HookEntry, origin: str, servers: Container[str], *, trusted: bool) -> Listed:
+def _listed(entry: HookEntry, origin: str, servers: Container[str], root: str, *, trusted: bool) -> Listed:
+    from noria.app.hook_files import speaks_common
     from noria.app.hooked import shown
+    from noria.guard.hook_names import COMMON, common, matches
     from noria.guard.hooks import CLOSING
 
     kind = next(kind for kind in ("command", "url", "python", "mcp") if getattr(entry, kind))
@@ -137,6 +143,9 @@ def _listed(entry: HookEntry, origin: str, servers: Container[str], *, trusted: 
     note = "" if trusted else "the workspace is not trusted: it is not run (noria trust)"
     if kind == "mcp" and not note and entry.mcp.partition("/")[0] not in servers:
         note = f"there is no MCP server {entry.mcp.partition('/')[0]}: it gives no verdict"
+    known = [tool for tool in COMMON if matches(entry.matcher, (tool,)) and common(entry.matcher, tool, speaks=True)]
+    if known and not note and entry.event in TOOLS and speaks_common(entry, root):
+        note = "told of tools by the names that its script uses (Bash, file_path)"
     return Listed(
         entry.event, entry.matcher, kind, shown(getattr(entry, kind)), entry.timeout, closes, origin, trusted, note
     )
