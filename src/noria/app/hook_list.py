@@ -16,7 +16,6 @@ from noria.app.settings import HookEntry, HookEvent, Options
 from noria.app.sources import Source
 from noria.core.errors import UsageError
 
-
 TOOLS = ("PreToolUse", "PermissionRequest", "PostToolUse", "PostToolUseFailure")
 """Events of a tool."""
 
