@@ -138,6 +138,22 @@ def test_a_person_is_asked_by_whom(house: House) -> None:
     assert "I touch." not in terminal.shown and "it is touched" in terminal.shown  # as the result of the call
 
 
+def test_two_of_one_agent_are_told_apart(tmp_path: Path) -> None:
+    """By a number, among their lines and where one asks."""
+    with ModelServer(cast(once(send("a", "b"), {"text": "all done"}), THEIRS)) as server:
+        house = House(tmp_path, server.url)
+        house.env["NO_COLOR"] = "1"
+        define(house.home / ".noria/agents", "scout")
+        terminal = AtTerminal(house, "-p", "go")
+        for _ in range(2):
+            terminal.see("Allow it?")
+            terminal.type("y\n")
+            terminal.shown = terminal.shown.replace("Allow it?", "Asked")
+        assert terminal.end() == 0
+    assert "scout → run_command" in terminal.shown and "scout 2 → run_command" in terminal.shown
+    assert "scout: " in terminal.shown and "scout 2: " in terminal.shown
+
+
 @pytest.mark.case("E04")
 def test_always_said_to_a_subagent_is_the_rule_that_was_shown(house: House) -> None:
     """It holds in the next run, for whoever makes the same call, and no agent whose file denies it makes it."""

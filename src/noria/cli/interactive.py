@@ -216,7 +216,7 @@ class Interactive:
             return
         from noria.cli.approvals import hint, lines
 
-        self._asked = asked = session.approval(self._asks[0])
+        self._asked = asked = self._screen.whose(session.approval(self._asks[0]))
         *before, last = (*lines(asked), *hint(asked, ", or say what to do instead"))
         for line in before:
             self._screen.line(line)

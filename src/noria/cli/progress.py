@@ -5,7 +5,7 @@ Owns: how these look in a terminal or a log. Must not know: how a run is started
 
 from __future__ import annotations
 
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO
 
 import msgspec
 
@@ -14,6 +14,9 @@ from noria.core import events as ev
 from noria.core.content import Call, Reply, Result
 from noria.core.state import State
 from noria.runtime.bus import Delegated, Edited, Happened, Lagged, Notice, Observed, Within
+
+if TYPE_CHECKING:
+    from noria.app.approvals import Approval
 
 DIM, BOLD, RED, GREEN, YELLOW, PLAIN = "\033[2m", "\033[1m", "\033[31m", "\033[32m", "\033[33m", "\033[0m"
 HEAD, TAIL = 4, 3  # lines of a result that are shown, from its beginning and its end
@@ -77,13 +80,21 @@ class Progress:
             case Lagged(dropped=dropped):
                 self.notice(f"{dropped} lines of progress were left out: this terminal is too slow")
             case Delegated(call=call, agent=agent):
-                self._subagents[call] = Subagent(self, agent, steps=self._steps, colour=self._colour)
+                taken = {each.name for each in self._subagents.values()}
+                names = (agent, *(f"{agent} {k}" for k in range(2, len(taken) + 2)))
+                name = next(each for each in names if each not in taken)  # two of one agent are told apart
+                self._subagents[call] = Subagent(self, name, steps=self._steps, colour=self._colour)
             case Within(call=call, item=within) if call in self._subagents:
                 self._subagents[call].see(within)
             case Happened():
                 self._happened(item)
             case _:
                 pass
+
+    def whose(self, asked: Approval) -> Approval:
+        """What a person is asked, with the name by which the subagent that asks is known here."""
+        found = self._subagents.get(asked.id.partition("/")[0]) if asked.agent else None
+        return asked if found is None else msgspec.structs.replace(asked, agent=found.name)
 
     def _happened(self, item: Happened) -> None:
         for effect in item.effects:
@@ -103,6 +114,7 @@ class Progress:
                 self._reply(reply)
             case ev.Returned(effect=effect, result=result):
                 self._result(self._calls.pop(effect, None), result)
+                self._subagents.pop(result.call, None)
             case ev.Decided(effect=effect, verdict=ev.Refuse(result=result)):
                 self._result(self._calls.pop(effect, None), result)
             case ev.Compacted(summary=summary, size=size):
@@ -157,15 +169,15 @@ class Subagent(Progress):
 
     def __init__(self, above: Progress, name: str, *, steps: bool, colour: bool) -> None:
         super().__init__(None, steps=steps, colour=colour)
-        self._above, self._name = above, plain(name)
+        self._above, self.name = above, plain(name)
 
     def notice(self, text: str, level: str = "info") -> None:
         """One line that a person should see, of whom it is."""
-        self._above.notice(f"{self._name}: {text}", level)
+        self._above.notice(f"{self.name}: {text}", level)
 
     def line(self, text: str = "") -> None:
         """A line as it is, behind its name."""
-        self._above.line(f"    {DIM}{self._name}{PLAIN} {text.strip()}")
+        self._above.line(f"    {DIM}{self.name}{PLAIN} {text.strip()}")
 
     def _reply(self, reply: Reply) -> None:
         for call in reply.calls if self._steps else ():

@@ -246,7 +246,7 @@ class Run:
         """The person's answer; no where a signal comes first."""
         from noria.app.approvals import Answer
 
-        asked = asyncio.ensure_future(terminal.says(ask.call, lambda: session.approval(ask)))
+        asked = asyncio.ensure_future(terminal.says(ask.call, lambda: self._progress.whose(session.approval(ask))))
         stopped = asyncio.ensure_future(self._stopped.wait())
         await asyncio.wait((asked, stopped), return_when=asyncio.FIRST_COMPLETED)
         stopped.cancel()
