@@ -30,12 +30,14 @@ _windows: dict[Place, int] = {}  # what the sessions of this process have learne
 class Windows:
     """The windows of one session's models. `tell` takes the event for the machine, `say` a line for a person."""
 
+    __slots__ = ("_asked", "_known", "_pending", "_places", "_silent", "say", "tell")
+
     def __init__(self, endpoints: tuple[Endpoint, ...], known: MutableMapping[Place, int] | None = None) -> None:
         self._known = _windows if known is None else known
         self._places = {e.name: (e.dialect, e.base_url, e.model) for e in endpoints}
         self._asked: dict[int, int] = {}
         self._pending = False
-        self._silent: set[str] = set()  # models that were told to report nothing
+        self._silent: frozenset[str] = frozenset()  # models that were told to report nothing
         self.tell: Callable[[ev.Event], object] = _nowhere
         self.say: Callable[[str], object] = _nowhere
 
@@ -73,7 +75,7 @@ class Windows:
     def _unreported(self, name: str) -> None:
         """A limit on what nobody counts does not hold: that is said, once for each model."""
         if name not in self._silent:
-            self._silent.add(name)
+            self._silent |= {name}
             self.say(
                 f"{name} does not report the tokens that it uses: a limit on tokens or cost cannot hold; --max-steps "
                 "and --max-time do"

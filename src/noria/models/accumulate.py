@@ -6,6 +6,7 @@ dialect. The rules are design section 7; the readings of odd streams are decisio
 
 from __future__ import annotations
 
+from sys import intern
 from typing import Any, Literal
 
 import msgspec
@@ -345,9 +346,10 @@ class Accumulator:
             written = mended(written)
         if written.strip() == "null":
             written = ""
+        name = intern(mended(slot.name))  # the same few in every reply
         if slot.spoiled:
-            return Call("", mended(slot.name), readable(written), written or "{}", wire_id=mended(slot.wire_id))
-        call = make_call(mended(slot.name), written, wire_id=mended(slot.wire_id), cut=cut)
+            return Call("", name, readable(written), written or "{}", wire_id=mended(slot.wire_id))
+        call = make_call(name, written, wire_id=mended(slot.wire_id), cut=cut)
         return call if call.whole or not call.broken else replace(call, args=readable(written))
 
 

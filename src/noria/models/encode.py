@@ -26,7 +26,7 @@ _encode = msgspec.json.Encoder().encode
 
 def mended(text: str) -> str:
     """The text with halves of surrogate pairs joined, and lone ones replaced by U+FFFD: it can be encoded then."""
-    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    return text if text.isascii() else text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
 def quoted(text: str) -> bytes:

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from noria.tools.todo import Todo
 
 
+NOTHING = Usage()  # one for all calls: the rows of every call have it
+
+
 class Run:
     """One run of a call, given to a function that has a keyword-only parameter `run`.
 
@@ -62,7 +65,7 @@ class Run:
         self.todos = todos
         self.hidden: Callable[[str], bool] | None = None
         self.documents = False
-        self.usage = Usage()
+        self.usage = NOTHING
         self._seen: list[tuple[str, str, str | None]] = []  # with what was known before
         self.edits: list[tuple[str, str | None, str | None]] = []
 
