@@ -16,7 +16,7 @@ COLOURS = ("#1f5fbf", "#c2571a", "#2f8f4e", "#8a3fa0", "#6b6b6b", "#b0861a")
 
 def ticks(top: float, about: int = 6) -> list[float]:
     """Round numbers from 0 to at least `top`, roughly so many."""
-    if not (top > 0 and math.isfinite(top)):
+    if not (top > 1e-300 and math.isfinite(top)):  # below, a sixth of it may be nothing
         return [0.0, 1.0]
     raw = top / about
     unit = 10 ** math.floor(math.log10(raw))

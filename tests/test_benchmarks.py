@@ -15,7 +15,7 @@ from benchmarks.beside import beside, installed, middle, took
 from benchmarks.figures import Figures, Long, Row, Run, rows
 from benchmarks.report import agents, page, table, write
 from benchmarks.svg import plot, ticks
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
@@ -100,6 +100,7 @@ def test_the_page_has_its_tables_its_plots_and_its_doubts(tmp_path: pathlib.Path
 numbers = st.floats(0, 1e6, allow_nan=False)
 
 
+@example(lines={"": [(0.0, 5e-324)]})
 @given(
     lines=st.dictionaries(
         st.text(st.characters(exclude_categories=["Cs", "Cc", "Cn"]), max_size=9),
