@@ -7,13 +7,18 @@ from __future__ import annotations
 
 import gc
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from noria.cli import early
 from noria.cli.args import COMMANDS, clean, parse
 from noria.core.errors import JournalError, NoriaError, UsageError
 
 FAILED, USAGE_ERROR = 1, 2
+BUILT = {
+    "demo": "demo", "config": "config", "doctor": "doctor", "models": "models", "hooks": "hooks", "mcp": "mcp",
+    "agents": "agents", "tools": "agents", "sessions": "sessions", "trust": "trust",
+}  # fmt: skip
+"""The module of each command (`noria.cli.MODULE.COMMAND`), loaded when it is meant."""
 
 
 def run(argv: Sequence[str]) -> int:
@@ -64,56 +69,17 @@ def _dispatch(argv: Sequence[str]) -> int:
     if command[:1] != "-":
         gc.enable()  # a run of the agent enables it when it has begun (run.settle)
         early.release()  # and it heeds signals when it can tell of them
-    if command == "demo":
-        from noria.cli.demo import demo
+    if command in BUILT:
+        from importlib import import_module
 
-        return demo(argv[1:])
-    if command == "config":
-        from noria.cli.config import config
-
-        return config(argv[1:])
-    if command == "doctor":
-        from noria.cli.doctor import doctor
-
-        return doctor(argv[1:])
-    if command == "models":
-        from noria.cli.models import models
-
-        return models(argv[1:])
-    if command == "hooks":
-        from noria.cli.hooks import hooks
-
-        return hooks(argv[1:])
-    if command == "mcp":
-        from noria.cli.mcp import mcp
-
-        return mcp(argv[1:])
-    if command in ("agents", "tools"):
-        from noria.cli import agents
-
-        return (agents.agents if command == "agents" else agents.tools)(argv[1:])
-    if command == "sessions":
-        from noria.cli.sessions import sessions
-
-        return sessions(argv[1:])
-    if command == "trust":
-        from noria.cli.trust import trust
-
-        return trust(argv[1:])
+        work: Callable[[Sequence[str]], int] = getattr(import_module(f"noria.cli.{BUILT[command]}"), command)
+        return work(argv[1:])
     if command in COMMANDS:
         raise UsageError(f"noria {command} is not built yet")
     try:
         args = parse(argv)
     except UsageError as error:
-        from itertools import pairwise
-
-        for form in ("json", "stream-json"):
-            if f"--output-format={form}" in argv or ("--output-format", form) in pairwise(argv):
-                from noria.app.report import refused
-                from noria.cli.output import print_result
-
-                print_result(refused(str(error)), form)
-                break
+        _refused(argv, error)
         raise
     if args.help:
         from noria.cli.usage import USAGE, show
@@ -128,6 +94,19 @@ def _dispatch(argv: Sequence[str]) -> int:
     from noria.cli.run import headless
 
     return headless(args)
+
+
+def _refused(argv: Sequence[str], error: UsageError) -> None:
+    """The result of a run whose flags could not be read, for whoever asked for one that a program reads."""
+    from itertools import pairwise
+
+    for form in ("json", "stream-json"):
+        if f"--output-format={form}" in argv or ("--output-format", form) in pairwise(argv):
+            from noria.app.report import refused
+            from noria.cli.output import print_result
+
+            print_result(refused(str(error)), form)
+            return
 
 
 def complain(text: str, status: int) -> int:
