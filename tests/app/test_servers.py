@@ -272,8 +272,11 @@ def test_only_some_tools_may_be_wanted(tmp_path: Path) -> None:
     assert names("read_file", "mcp__a__two") == ["read_file", "mcp__a__two"] and not plans["b"].pids
     assert names("mcp__b__*") == ["mcp__b__one", "mcp__b__two"] and len(plans["a"].pids) == 1
     assert names("read_file") == ["read_file"] and len(plans["a"].pids) == 1
+    assert names("mcp__*") == ["mcp__a__one", "mcp__a__two", "mcp__b__one", "mcp__b__two"]
     with pytest.raises(UsageError, match="there is no tool 'mcp__a__tow'; did you mean mcp__a__two"):
         names("mcp__a__tow")
+    with pytest.raises(UsageError, match=r"there is no tool 'mcp__a__x\*'"):  # what means nothing is no empty list
+        names("mcp__a__x*")
     assert not any(map(alive, plans["a"].pids))
     plans["a"].write(exit=1)
     assert names("read_file", "mcp__a__two") == ["read_file"] and "MCP server a is not there" in house.opened[0]

@@ -235,6 +235,20 @@ def test_an_exported_session_has_no_key(house: House, server: ModelServer, tmp_p
     assert lines[0] == "# read notes.txt, not [key]" and "````" in lines  # a fence longer than what is in it
 
 
+def test_an_export_knows_the_keys_of_a_configuration_without_a_model(house: House, server: ModelServer) -> None:
+    """No model needs to be set, and no command that gives a key is run, for a variable to be known as a key's."""
+    server.script = [{"text": "It is corp-word-of-ours."}]
+    assert house.run("-p", "say it").status == 0
+    (kept,) = json.loads(house.noria("sessions", "list", "--output-format", "json").out)
+    asked = house.home / "asked"
+    configured(house, f'[models.a]\nkey_env = "CORPWORD"\n\n[models.b]\nkey_command = "touch {asked}; echo k"\n')
+    ran = house.noria("sessions", "export", kept["id"], CORPWORD="corp-word-of-ours")
+    assert (ran.status, ran.err) == (0, "") and "It is [key]." in ran.out and not asked.exists()
+    configured(house, "modle = 1\n")
+    ran = house.noria("sessions", "export", kept["id"], CORPWORD="corp-word-of-ours")
+    assert (ran.status, ran.out) == (2, "") and "modle" in ran.expect_one_line()
+
+
 @pytest.mark.parametrize(
     ("words", "says"),
     [

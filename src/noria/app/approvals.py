@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from noria.tools.toolbox import Toolbox
 
 Remember: TypeAlias = Literal["once", "session", "always"]
-Lasting: TypeAlias = Literal["session", "always"]
 APPROVED_HEAD = """\
 # The rules that noria wrote where a person answered "always": one a line, with the day. But for hosts of the web each
 # holds in the workspace in which it was said: elsewhere the same words mean other files and programs. Take out what

@@ -185,6 +185,7 @@ class Worker:
         self._crew, self._entry, self._run, self._task = crew, entry, run, task
         self.effect, self.call, self.name = run.effect, run.call.id, entry.definition.name
         self.session: Session | None = None
+        self._closing: asyncio.Task[None] | None = None
         self.id = f"{crew.house.id or 'memory'}.{run.effect}"  # until it has one of its own
         self._inside = True  # it takes up room
         self._stirred = asyncio.Event()
@@ -216,15 +217,20 @@ class Worker:
         owed = self._crew.house.driver.state.owed
         if session is not None and not any(e.id == self.effect for e in owed):
             with suppress(IllegalEvent, JournalError):
-                await session.interrupt()
-            self._crew.budget.lost += session.spent
+                if self._closing is None:
+                    await session.interrupt()
+            self.over.set()
+            await self._leave()
+            self._crew.budget.lost += session.spent  # until then its session was there to be asked
+            return
         self.over.set()
         await self._leave()
 
     async def _leave(self) -> None:
-        session, self.session = self.session, None
-        if session is not None:
-            await session.close()
+        if self.session is not None:  # ended once and whole, though the one who waits for it is cancelled
+            self._closing = self._closing or asyncio.create_task(self.session.close())
+            await asyncio.shield(self._closing)
+            self.session = None
         self._crew.budget.forget(self)
         if self._crew.working.get(self.call) is self:
             del self._crew.working[self.call]

@@ -15,15 +15,8 @@ import msgspec
 
 from noria.app.history import CallEntry, Entry
 from noria.guard.masks import masked
-from noria.tools.environ import is_key
 
 _TICKS = re.compile(r"`{3,}")
-
-
-def keys_of(env: Mapping[str, str], more: Iterable[str] = ()) -> frozenset[str]:
-    """The agent's keys in an environment; `more`: further variables that the configuration takes keys from."""
-    named = frozenset(more)
-    return frozenset(value.strip() for name, value in env.items() if value.strip() and is_key(name, named))
 
 
 def without_keys(value: Any, keys: Collection[str]) -> Any:
@@ -56,7 +49,7 @@ def _entry(entry: Entry) -> list[str]:
         case "prompt":
             images = f" ({entry.images} image{'s' * (entry.images > 1)})" if entry.images else ""
             how = f" ({entry.mode.replace('_', '-')})" if entry.mode else ""
-            return [f"## Prompt{how}{images}, {_when(entry.at)}", entry.text.strip()]
+            return [f"## Prompt{how}{images}, {when(entry.at)}", entry.text.strip()]
         case "step":
             stopped = " (interrupted)" if entry.interrupted else ""
             said = [f"## {_line(entry.model) or 'Reply'}{stopped}", entry.text.strip()]
@@ -85,5 +78,6 @@ def _line(text: str) -> str:
     return " ".join(text.split())
 
 
-def _when(ms: int) -> str:
+def when(ms: int) -> str:
+    """A time (ms since 1970) as people read it: the day and the minute, of this machine's zone."""
     return time.strftime("%Y-%m-%d %H:%M", time.localtime(ms / 1_000))

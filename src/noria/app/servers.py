@@ -149,7 +149,7 @@ def wanted(settings: Settings, offering: bool) -> tuple[dict[str, McpEntry], set
     hooks = {entry.mcp.partition("/")[0] for entry, _ in settings.hooks if entry.mcp}
     offered = {
         name for name in settings.mcp
-        if offering and (not settings.tools or any(t.startswith(f"{MARK}{name}__") for t in settings.tools))
+        if offering and (not settings.tools or any(_may_name(word, f"{MARK}{name}__") for word in settings.tools))
     }  # fmt: skip
     return {name: entry for name, entry in settings.mcp.items() if name in offered | hooks}, offered
 
@@ -170,15 +170,20 @@ async def connected(settings: Settings, root: str, offering: bool) -> tuple[Serv
 
 def named(wanted: Sequence[str], tools: Sequence[Tool], servers: Servers) -> tuple[str, ...]:
     """The names of `--tools` with `mcp__server__*` as the tools that it means, and without those of a server that is
-    not there, which was told."""
+    not there, which was told. A word that means nothing stays, to be refused as any other."""
     names, found = [tool.name for tool in tools], list[str]()
     gone = tuple(f"{MARK}{name}__" for name, server in servers.host.servers.items() if server.why)
     for word in wanted:
-        if word.startswith(MARK) and word.endswith("*"):
-            found += [name for name in names if name.startswith(word.rstrip("*"))]
-        elif not (gone and word.startswith(gone)):
-            found.append(word)
+        several = word.startswith(MARK) and word.endswith("*")
+        meant = [name for name in names if name.startswith(word[:-1])] if several else []
+        if meant or not any(_may_name(word, each) for each in gone):
+            found += meant or [word]
     return tuple(found)
+
+
+def _may_name(word: str, tools: str) -> bool:
+    """Whether a word of `--tools` may mean a tool whose name begins so."""
+    return word.startswith(tools) or (word.startswith(MARK) and word.endswith("*") and tools.startswith(word[:-1]))
 
 
 def made(server: str, offered: Offered, host: Host) -> tuple[Tool | None, str]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-import time
 from argparse import Namespace
 from collections.abc import Sequence
 from pathlib import Path
@@ -71,6 +70,7 @@ def _store() -> Store | None:
 
 async def _list(args: Namespace, everywhere: bool) -> int:
     from noria.app.config import folder
+    from noria.app.export import when
 
     workspace = None if everywhere else folder(args.workspace)
     store = _store()
@@ -91,17 +91,12 @@ async def _list(args: Namespace, everywhere: bool) -> int:
         name = f"[{info.name}] " if info.name else ""
         where = f"  {info.workspace}" if everywhere else ""
         outcome = info.outcome or "open"
-        show(
-            plain(f"{info.id}  {_when(info.updated)}  {outcome:<15} {name}{info.title or '(no prompt)'}{where}") + "\n"
-        )
+        show(plain(f"{info.id}  {when(info.updated)}  {outcome:<15} {name}{info.title or '(no prompt)'}{where}") + "\n")
     return 0
 
 
-def _when(ms: int) -> str:
-    return time.strftime("%Y-%m-%d %H:%M", time.localtime(ms / 1_000))
-
-
 async def _show(args: Namespace) -> int:
+    from noria.app.export import when
     from noria.app.history import history
     from noria.telemetry.ledger import Ledger
 
@@ -118,7 +113,7 @@ async def _show(args: Namespace) -> int:
     of = f", a copy of {info.parent} up to its event {info.parent_seq}" if info.parent else ""
     if info.parent_seq < 0:
         of = f", a subagent's, for session {info.parent}"
-    out.line(f"{DIM}begun {_when(info.created)}, last used {_when(info.updated)}, {info.rows} events{of}{PLAIN}")
+    out.line(f"{DIM}begun {when(info.created)}, last used {when(info.updated)}, {info.rows} events{of}{PLAIN}")
     for line in costs(ledger):
         out.line(f"{DIM}{line}{PLAIN}")
     for each in theirs:
@@ -149,17 +144,17 @@ def _card(info: Info, told: History, ledger: Ledger) -> dict[str, Any]:
 
 async def _export(args: Namespace) -> int:
     """A session for others to read, as Markdown or JSON, every key masked; to stdout or a file."""
-    from noria.app.export import as_json, as_markdown, keys_of
+    from noria.app.export import as_json, as_markdown, when
     from noria.app.history import history
     from noria.telemetry.ledger import Ledger
 
     info, rows = await _read(args.prompt)
     told, ledger = history(rows), Ledger(rows)
-    keys = keys_of(os.environ, _key_names(args))
+    keys = _keys(args)
     if args.output_format == "json":
         text = as_json(_card(info, told, ledger), keys)
     else:
-        about = [f"session {info.id} in {info.workspace}", f"begun {_when(info.created)}", *costs(ledger)]
+        about = [f"session {info.id} in {info.workspace}", f"begun {when(info.created)}", *costs(ledger)]
         about += [told.broken] if told.broken else []
         text = as_markdown(info.title or info.name or f"Session {info.id}", about, told.entries, keys)
     _put(text, args.output)
@@ -167,7 +162,7 @@ async def _export(args: Namespace) -> int:
 
 
 def _put(text: str, path: str | None) -> None:
-    """Write it into that file, which only this user can read, or to stdout. Raises UsageError."""
+    """Write it into that file (a new one only this user can read), or to stdout. Raises UsageError."""
     if path is None:
         show(text)
         return
@@ -179,15 +174,15 @@ def _put(text: str, path: str | None) -> None:
         raise UsageError(f"{path} cannot be written: {error.strerror or error}") from None
 
 
-def _key_names(args: Namespace) -> tuple[str, ...]:
-    """The variables that the configuration takes keys from; none where it cannot be read."""
-    from noria.app.config import load
+def _keys(args: Namespace) -> frozenset[str]:
+    """The agent's keys: those in the usual variables, and in those that the configuration takes keys from. No command
+    that gives a key is run. Raises UsageError where the configuration cannot be read: nothing is masked less for it."""
+    from noria.app.config import read, secret_names
+    from noria.app.endpoint import secret_texts
     from noria.app.settings import Options
 
-    try:
-        return load(Options(config=args.config, workspace=args.workspace, model=args.model), os.environ).secrets
-    except UsageError:
-        return ()
+    found = read(Options(config=args.config, workspace=args.workspace), os.environ)
+    return secret_texts((), secret_names(found.config, found.sources), os.environ)
 
 
 async def _undo(args: Namespace) -> int:
