@@ -184,6 +184,8 @@ def test_a_hook_sees_all_that_is_put_into_a_file() -> None:
         [(told, said)] = names.told("edit_file", "Edit", {"path": "f", "edits": edits}, "/w", (), multi=multi)
         assert (told, said["new_string"], said["old_string"]) == (name, "eval(x)\nc", "a\nb")
         assert names.meant("edit_file", said | {"file_path": "f"}) == {"path": "f", "edits": edits}
+        assert names.readable_back("edit_file", said, {**said, "edits": edits[:1]})
+        assert not names.readable_back("edit_file", said, {**said, "new_string": "clean"})  # of which of them?
     patch = (
         "*** Begin Patch\n*** Add File: new.py\n+eval(x)\n+y\n*** Update File: old.py\n*** Move to: moved.py\n@@\n"
         " kept\n-gone\n+come\n*** Delete File: bad.py\n*** End Patch"

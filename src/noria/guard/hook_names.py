@@ -130,10 +130,10 @@ def told(
         several = args.get("edits")
         name = "MultiEdit" if multi and several is not None else "Edit"
         if isinstance(several, list):
-            edits_ = [
+            edits = [
                 cast("dict[str, object]", each) for each in cast("list[object]", several) if isinstance(each, dict)
             ]
-            said |= {key: "\n".join(str(each.get(key, "")) for each in edits_) for key in ("old_string", "new_string")}
+            said |= {key: "\n".join(str(each.get(key, "")) for each in edits) for key in ("old_string", "new_string")}
     if isinstance(said.get("file_path"), str):
         said["file_path"] = os.path.join(root, os.path.expanduser(said["file_path"]))
     if tool == "run_command" and isinstance(said.get("timeout"), int | float):
@@ -158,6 +158,15 @@ def _patched(patch: object, root: str) -> dict[str, Args]:
         elif paths and line[:1] == "-":
             found[paths[0]]["old_string"] += f"{line[1:]}\n"
     return found
+
+
+def readable_back(tool: str, told: Args, updated: Mapping[str, Any]) -> bool:
+    """Whether what a hook rewrote in the common form says what is meant: what it was told of several edits together
+    does not say which of them it has changed."""
+    if tool in AS_IT_IS:
+        return False
+    together = tool == "edit_file" and "edits" in told
+    return not (together and any(updated.get(k, told.get(k)) != told.get(k) for k in ("old_string", "new_string")))
 
 
 def meant(tool: str, said: Mapping[str, Any]) -> Args:

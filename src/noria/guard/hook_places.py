@@ -57,7 +57,7 @@ class AroundTools:
             if refusal := _refusal(hook, call, said):
                 return refusal
             if said.updated is not None and said.updated != told:
-                if form or (common and call.name in names.AS_IT_IS):
+                if form or (common and not names.readable_back(call.name, told, said.updated)):
                     return _no_verdict(hook, call, f"a call of {call.name} cannot be rewritten in this form")
                 written = msgspec.json.encode(self._meant(hook, call, said.updated)).decode()
                 self._note(call, f"[PreToolUse hook rewrote the arguments: {short(written, 2_000)}]\n")
