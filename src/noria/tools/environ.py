@@ -136,7 +136,7 @@ class Hiding:
         try:
             with open(path, "r+b") as file:
                 data = file.read(MOST)
-                for secret in map(str.encode, self._secrets):
+                for secret in (each.encode("utf-8", "surrogateescape") for each in self._secrets):
                     at = data.find(secret)
                     while at >= 0:
                         file.seek(at)
