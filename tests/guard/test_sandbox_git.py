@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from noria.guard.repository import values
 from noria.guard.sandbox import Sandbox
 from noria.guard.sandbox_git import WRITABLE, is_placeholder
 from noria.guard.sandbox_places import Plan, plan
@@ -295,3 +296,31 @@ def test_a_home_that_is_worked_in_keeps_what_shells_run(base: Path) -> None:
         box.close()
     assert (home / ".bashrc").read_text() == "true\n" and not any((home / ".local/bin").iterdir())
     assert (home / "other").exists()
+
+
+def test_values_are_read_as_git_reads_them(tmp_path: Path) -> None:
+    text = (
+        '[include]\npath = "../inc" # why\n\tpath=a\\\nb ; c\n path = "x#y;z"  \npath = \\"q\\" r\\t\n'
+        '[core]\nworktree = "a\\\\b" c\n'
+    )
+    (tmp_path / "config").write_text(text)
+
+    def git(key: str) -> list[str]:
+        command = ["git", "config", "--file", str(tmp_path / "config"), "-z", "--get-all", key]
+        return subprocess.run(command, capture_output=True, check=True).stdout.decode().split("\0")[:-1]
+
+    assert values(text, "include.path") == git("include.path")
+    assert values(text, "core.worktree") == git("core.worktree")
+
+
+@pytest.mark.parametrize("where", ["worktrees/x/gitdir", "config", "commondir", "config.worktree"])
+def test_a_named_pipe_in_a_repository_is_not_waited_for(tmp_path: Path, where: str) -> None:
+    """A command may have left one there: the next session would never begin."""
+    subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
+    path = tmp_path / ".git" / where
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.unlink(missing_ok=True)
+    os.mkfifo(path)
+    code = f"from noria.guard.sandbox_places import plan; plan({str(tmp_path)!r})"
+    done = subprocess.run([sys.executable, "-c", code], timeout=30, capture_output=True)
+    assert done.returncode == 0, done.stderr

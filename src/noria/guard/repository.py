@@ -124,6 +124,29 @@ def keys(text: str) -> list[str]:
     return found
 
 
+def values(text: str, *names: str) -> list[str]:
+    """What a configuration says for these keys (`core.worktree`), as git reads it: quotes and escapes are resolved, a
+    comment behind a value is none of it."""
+    lines = (line.partition("=") for line in keys(text.replace("\\\n", "")))
+    return [_value(rest) for key, _, rest in lines if key.strip().lower() in names]
+
+
+def _value(written: str) -> str:
+    found, quoted, escaped, end = "", False, False, 0
+    for c in written.lstrip():
+        if escaped:
+            found += {"n": "\n", "t": "\t", "b": "\b"}.get(c, c)
+        elif c == '"':
+            quoted = not quoted
+        elif c in "#;" and not quoted:
+            break
+        elif c != "\\":
+            found += c
+        escaped = c == "\\" and not escaped
+        end = len(found) if quoted or not c.isspace() else end
+    return found[:end]
+
+
 def names_program(key: str) -> bool:
     """Whether the value of a setting (`diff.x.textconv`) is a program that git runs, or a place where one is named."""
     section, _, name = key.lower().partition(".")

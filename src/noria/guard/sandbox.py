@@ -298,7 +298,7 @@ class Sandbox:
                     file.write(content)
                     os.fchmod(fd, 0o1644)
         with suppress(OSError):
-            fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+            fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
             fcntl.flock(fd, fcntl.LOCK_SH)
             self._made.append((fd, path, content))
 

@@ -12,10 +12,11 @@ placeholder is made for the time, which means to git what nothing means.
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Iterator, Sequence
 from typing import Literal, TypeAlias
 
-from noria.guard.repository import LARGEST, keys
+from noria.guard.repository import LARGEST, values
 
 How: TypeAlias = Literal["write", "read", "hidden", "scratch"]
 """How a path is treated."""
@@ -135,9 +136,8 @@ class Repositories:
         self._keep(os.path.join(path, "config.worktree"), b"", made=several)
         self._keep(os.path.join(path, "commondir"), b".\n")
         self._included(config, INSIDE)
-        tree = next((line.partition("=")[2] for line in keys(text) if line.lower().startswith("core.worktree")), "")
-        if tree:
-            self._dot(os.path.join(os.path.realpath(os.path.join(path, tree.strip().strip('"'))), ".git"))
+        for tree in values(text, "core.worktree"):
+            self._dot(os.path.join(os.path.realpath(os.path.join(path, tree)), ".git"))
         trees = os.path.join(path, "worktrees")
         for entry in _folders(trees):
             self.places[trees] = self.places[entry] = "write"
@@ -168,11 +168,7 @@ class Repositories:
 
     def _included(self, config: str, deep: int) -> None:
         """Other files of configuration that one names."""
-        for line in keys(_text(config)) if deep else ():
-            key, _, value = line.partition("=")
-            if key.strip().lower() not in ("include.path", "includeif.path"):
-                continue
-            value = value.strip().strip('"')
+        for value in values(_text(config), "include.path", "includeif.path") if deep else ():
             path = os.path.join(self._home, value[2:]) if value.startswith("~/") else value
             path = os.path.realpath(os.path.join(os.path.dirname(os.path.realpath(config)), path))
             if self._within(path) and path not in self.places and os.path.isdir(os.path.dirname(path)):
@@ -213,30 +209,29 @@ def _submodule(dot: str) -> str:
     gitdir = _gitdir_of(dot)
     if not gitdir or not _is_repository(gitdir) or os.stat(gitdir).st_uid != os.geteuid():
         return ""
-    for line in keys(_text(os.path.join(gitdir, "config"))):
-        key, _, value = line.partition("=")
-        if key.strip().lower() == "core.worktree":
-            tree = os.path.realpath(os.path.join(gitdir, value.strip().strip('"')))
-            return gitdir if tree == os.path.realpath(os.path.dirname(dot)) else ""
-    return ""
+    said = values(_text(os.path.join(gitdir, "config")), "core.worktree")
+    tree = os.path.realpath(os.path.join(gitdir, said[-1])) if said else ""  # the last counts
+    return gitdir if tree == os.path.realpath(os.path.dirname(dot)) else ""
 
 
 def _text(path: str) -> str:
     """A file of configuration; empty where there is none."""
-    try:
-        with open(path, "rb") as file:
-            return file.read(LARGEST).decode("utf-8", "replace")
-    except OSError:
-        return ""
+    return _head(path, LARGEST).decode("utf-8", "replace")
 
 
 def _line(path: str) -> str:
     """The first line of a small file; empty where there is none."""
+    return os.fsdecode(_head(path, 4096).partition(b"\n")[0]).strip()
+
+
+def _head(path: str, most: int) -> bytes:
+    """The beginning of a file, and of nothing else: a pipe that a command left there would be waited for."""
     try:
-        with open(path, encoding="utf-8", errors="surrogateescape") as file:
-            return file.readline(4096).strip()
+        fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        with open(fd, "rb") as file:
+            return file.read(most) if stat.S_ISREG(os.fstat(fd).st_mode) else b""
     except OSError:
-        return ""
+        return b""
 
 
 def _folders(path: str) -> list[str]:
